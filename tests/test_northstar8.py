@@ -28,7 +28,7 @@ def test_program_8() -> None:
         draws = sampler.run(key, sweeps=100, chains=2)
     assert draws["y"].shape == (2, 100, 10_000)
     assert "for k in range(50):" in sampler.source()
-    assert sampler.passes == ("histogram", "difference", "hoist", "fuse", "specialise")
+    assert sampler.passes == ("histogram", "difference", "hoist", "fuse", "specialise", "propose")
     last = draws["y"][:, -1]
     together = [np.mean([len(np.unique(data[(y == c)].round(-1))) <= 3 for c in range(50)]) for y in last]
     assert min(together) > 0.9  # a class is a run of near numbers

@@ -26,7 +26,7 @@ def ours(sampler: Any, label: str, start: np.ndarray, items: np.ndarray, seed: i
     def sweep() -> None:
         if machine.program.drifts:
             machine.restart()
-        machine.sweep(label, g.random(len(items)), items)
+        machine.sweep(label, machine.uniforms(g, len(items)), items)
 
     return sweep
 
@@ -100,10 +100,16 @@ def accuracy(z: np.ndarray, truth: np.ndarray, m: int) -> float:
     return float(table[linear_sum_assignment(-table)].sum() / len(z))
 
 
-def topics_log_joint(data: Documents, z: np.ndarray, k: int) -> float:
+def topics_log_joint(data: Documents, z: np.ndarray, k: int, alpha: float = 1.0, beta: float = 1.0) -> float:
     """log p(w, z), topics and proportions integrated out"""
     by_doc, by_word = np.zeros((data.documents, k)), np.zeros((k, data.words))
     np.add.at(by_doc, (data.doc, z), 1)
     np.add.at(by_word, (z, data.word), 1)
-    found = gammaln(by_word + 1).sum() - gammaln(by_word.sum(1) + data.words).sum() + k * gammaln(data.words)
-    return float(found + gammaln(by_doc + 1).sum() - gammaln(by_doc.sum(1) + k).sum() + data.documents * gammaln(k))
+    return float(_log_prob(by_word, beta) + _log_prob(by_doc, alpha))
+
+
+def _log_prob(counts: np.ndarray, concentration: float) -> float:
+    """log Π_r B(a + n_r) / B(a), of rows of counts"""
+    rows, size = counts.shape
+    entries = gammaln(counts + concentration).sum() - rows * size * gammaln(concentration)
+    return entries + rows * gammaln(size * concentration) - gammaln(counts.sum(1) + size * concentration).sum()

@@ -146,6 +146,17 @@ def doses(n):
     s = yield dist.Poisson(rate * y)
 
 
+FROM, TO = np.array([0, 1, 2, 3, 1, 0]), np.array([1, 2, 3, 0, 1, 3])  # edges, one from a node to itself
+
+
+@fb.model
+def blocks(nodes, k):
+    theta = yield dist.Dirichlet(jnp.ones(k))
+    rate = yield dist.Gamma(2.0, 0.5).expand([k, k])
+    y = yield dist.Categorical(theta).expand([nodes])
+    s = yield dist.Poisson(rate[y[FROM], y[TO]])
+
+
 def _normal(g: np.random.Generator, mean: Any, scale: Any = 1.0) -> np.ndarray:
     return g.normal(mean, scale)
 
@@ -214,6 +225,10 @@ CASES = {
     "table": Case(
         table(4, 2, K), "s", ("theta", "mu"), "y", (4, 2), _columns,
         lambda g, y: _normal(g, g.normal(0.0, 3.0, K)[y]),
+    ),
+    "blocks": Case(
+        blocks(4, K), "s", ("theta", "rate"), "y", (4,), mixed(4),
+        lambda g, y: g.poisson(g.gamma(2.0, 2.0, (K, K))[y[FROM], y[TO]]),
     ),
     "doses": Case(
         doses(N), "s", ("rate",), "y", (N,), lambda g: g.integers(1, 4, N),

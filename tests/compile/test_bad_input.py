@@ -26,23 +26,24 @@ def sampler(post):
 
 
 @fb.model
-def block_model(n, k):
+def block_models(n, k):
+    """Labels of two axes, coupled in pairs along the second."""
     p = yield dist.Beta(1.0, 1.0).expand([k, k])
-    z = yield dist.Categorical(jnp.ones(k) / k).expand([n])
-    a = yield dist.Bernoulli(p[z[:, None], z[None, :]])
+    z = yield dist.Categorical(jnp.ones(k) / k).expand([2, n])
+    a = yield dist.Bernoulli(p[z[:, :, None], z[:, None, :]])
 
 
-def test_two_labels_that_are_coupled_in_one_item() -> None:
-    edges = np.triu(np.ones((4, 4), int), 1)
-    collapsed = block_model(4, 2).condition(a=edges).eliminate("p")
-    with pytest.raises(NoRule, match=r"(?s)a compiled sampler of 'z'.*one label in each item of a sum.*without="):
+def test_labels_of_two_axes_that_are_coupled_in_one_item() -> None:
+    edges = np.triu(np.ones((2, 3, 3), int), 1)
+    collapsed = block_models(3, 2).condition(a=edges).eliminate("p")
+    with pytest.raises(NoRule, match=r"(?s)a compiled sampler of 'z'.*one of labels with several axes.*without="):
         collapsed.gibbs("z").source()
     slow = collapsed.gibbs("z", without=("difference",), engine="python")
-    labels = np.array([0, 1, 1, 0])
+    labels = np.array([[0, 1, 1], [0, 0, 1]])
     every = np.repeat(labels[None], 2, 0)
-    every[:, 2] = [0, 1]
+    every[:, 0, 2] = [0, 1]
     exact = np.exp(np.asarray(collapsed.log_prob(z=every)))
-    assert np.abs(slow.conditional("z", 2, z=labels) - exact / exact.sum()).max() < 1e-9
+    assert np.abs(slow.conditional("z", (0, 2), z=labels) - exact / exact.sum()).max() < 1e-9
 
 
 def test_an_index_map_that_blocks_the_unproduct() -> None:

@@ -3,10 +3,12 @@
 import copy
 import dataclasses
 from functools import partial
+from unittest import mock
 
 import numpy as np
 import pytest
 
+from fubini.compile import row_proposals
 from tests.compile.cases import CASES, DOC, Case
 
 ROUNDS = 300
@@ -55,6 +57,14 @@ def proposing(case, data):
     return case.post(data).eliminate(*case.eliminated).metropolis(case.label, proposal=neighbour, engine="python")
 
 
+def from_rows(case, data):
+    """Classes proposed from those of other items, as where they are many."""
+    with mock.patch.object(row_proposals, "LEAST", 2):
+        sampler = case.sampler(data, engine="python")
+        assert sampler.program.uniforms > 1
+    return sampler
+
+
 WAYS = {name: partial(Case.sampler, engine="python") for name in CASES}
 WAYS |= {f"{name}, compiled": Case.sampler for name in ("unknown variance", "naive bayes")}
 WAYS |= {
@@ -62,6 +72,7 @@ WAYS |= {
     for name in ("gaussian", "topics")
 }
 WAYS |= {f"{name}, proposed": proposing for name in ("gaussian", "topics", "table")}
+WAYS["topics, proposed from rows"] = from_rows
 
 
 @pytest.mark.parametrize("name", WAYS)

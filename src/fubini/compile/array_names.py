@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import keyword
+import math
 import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -41,8 +42,12 @@ VARIABLES = (
     "items",
     "sizes",
     "old",
+    "new",
+    "bias",
+    "score",
+    "propose",
 )
-BUILT_IN = ("math", "np", "njit", "range", "int")
+BUILT_IN = ("math", "np", "njit", "range", "int", "min", "max")
 RESERVED = frozenset((*VARIABLES, *LOOPS.values(), *HELPERS, *BUILT_IN))  # what the text of loops has names for
 NUMBERED = re.compile(r"(a|c|i|j|p|sum|u)\d+")  # and what it makes up
 
@@ -53,6 +58,13 @@ class SparseRows(NamedTuple):
     first: np.ndarray
     place: np.ndarray
     value: np.ndarray
+
+
+class Members(NamedTuple):
+    """The entries of a label by rows: first[r] … first[r + 1] are the p with item[p] the number of one in row r."""
+
+    first: str
+    item: str
 
 
 class Names(dict):
@@ -66,6 +78,7 @@ class Names(dict):
         self.latents: dict[str, Leaf] = {}  # whose numbers are given with each sweep
         self.stores: dict[Leaf, Store] = {}
         self._rows: dict[Node, Sparse] = {}
+        self._members: dict[tuple, Members] = {}
         self._taken: set[str] = set(RESERVED)
 
     def __missing__(self, leaf: Leaf) -> ArrayAccess:
@@ -133,6 +146,15 @@ class Names(dict):
             self._rows[key] = names
         return self._rows[key]
 
+    def members(self, rows: tuple[tuple[Node, int], ...], at: tuple[Index, ...]) -> Members:
+        """The names of the entries of a label by rows, each row with how many there are along an axis."""
+        key = (rows, at)
+        if key not in self._members:
+            names = Members(*(self.name(f"M{len(self._members)}_{part}") for part in Members._fields))
+            self._made(lambda evaluate: dict(zip(names, by_members(rows, at, evaluate), strict=True)))
+            self._members[key] = names
+        return self._members[key]
+
 
 def _key(rows: Node, u: Index, l: Index) -> Node:  # noqa: E741
     """The same for sums that differ in the names of the indices alone."""
@@ -157,6 +179,20 @@ def by_rows(of: Node, u: Index, evaluate: Evaluate) -> SparseRows:
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
     return SparseRows(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), matrix.data)
+
+
+def by_members(
+    rows: tuple[tuple[Node, int], ...], at: tuple[Index, ...], evaluate: Evaluate
+) -> tuple[np.ndarray, np.ndarray]:
+    """Where each row begins, and the numbers of the entries of a label, row by row."""
+    shape = tuple(i.size for i in at)
+    number, count = np.zeros(shape, np.int64), math.prod(size for _, size in rows)
+    for row, size in rows:
+        entry = np.broadcast_to(evaluate(row, at), shape).astype(np.int64)
+        number = np.where((entry >= 0) & (entry < size) & (number < count), number * size + entry, count)
+    first = np.concatenate([[0], np.cumsum(np.bincount(number.ravel(), minlength=count)[:count])])
+    kind = np.int32 if number.size < 2**31 else np.int64  # half of what is read at random
+    return first, np.argsort(number, axis=None, kind="stable").astype(kind)
 
 
 def _is_within(entries: np.ndarray, size: int) -> bool:

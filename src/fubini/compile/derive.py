@@ -9,7 +9,8 @@ from fubini.algebra.build import ZERO, add, index, plus
 from fubini.algebra.label_digits import is_finite
 from fubini.algebra.node import Index, Leaf, Node
 from fubini.compile.difference import Change, Derived, Difference, Keeping, guarded, whole
-from fubini.compile.statistics import Statistic, Statistics, increment
+from fubini.compile.neighbours import Neighbours
+from fubini.compile.statistics import Statistic, Statistics, increment, places_of
 from fubini.errors import NoRule
 
 
@@ -21,6 +22,7 @@ class Label(NamedTuple):
     k: Index
     changes: dict[Leaf, tuple[tuple[Index, ...], Change]]  # of statistics, then of what is derived from them
     score: Node  # log p(candidate | all others), up to what no candidate changes
+    neighbours: tuple[Statistic, ...] = ()  # sums over the labels that an entry meets
 
     @property
     def rows(self) -> dict[Leaf, frozenset[int]]:
@@ -37,6 +39,11 @@ class Derivation(NamedTuple):
     statistics: tuple[Statistic, ...]
     derived: tuple[Derived, ...]
     labels: tuple[Label, ...]
+
+    @property
+    def coupled(self) -> tuple[Statistic, ...]:
+        """Statistics whose items read more than one entry of a label."""
+        return tuple(one for one in self.statistics if any(len(places_of(one, of.leaf)) > 1 for of in self.labels))
 
 
 def derived(terms: Sequence[Node], labels: Sequence[Leaf], differences: bool = True) -> Derivation:
@@ -74,12 +81,14 @@ def _derived(terms: Sequence[Node], labels: Sequence[Leaf]) -> Derivation:
 
 def _label(leaf: Leaf, statistics: Statistics, keeping: Keeping, density: Node) -> Label:
     at, k = tuple(Index(size, "u") for size in leaf.shape), Index(candidates(leaf), "k")
-    steps = {one.leaf: (one.axes, increment(one, leaf, at, k)) for one in statistics.all}
+    neighbours = Neighbours(tuple(statistics.labels), at)
+    steps = {one.leaf: (one.axes, neighbours.of(increment(one, leaf, at, k))) for one in statistics.all}
     difference = Difference(steps, keeping.derived)
     score = whole(difference.of(density))
     parts = score.args if score.kind == "add" else ((score, 1.0),)
     changes = {name: (axes, guarded(change)) for name, (axes, change) in difference.changes.items()}
-    return Label(leaf, at, k, changes, add((part, c) for part, c in parts if k in part.free))
+    varying = add((part, c) for part, c in parts if k in part.free)
+    return Label(leaf, at, k, changes, varying, neighbours.all)
 
 
 def candidates(leaf: Leaf) -> int:

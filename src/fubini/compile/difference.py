@@ -12,6 +12,7 @@ whose first part the sums of squares cancel: off-centre numbers lose nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import product
 from typing import NamedTuple
 
 from fubini.algebra.binding import opened, remade, replaced
@@ -28,6 +29,7 @@ from fubini.algebra.build import (
     is_test,
     minus,
     multiply,
+    negate,
     plus,
     power,
     scale,
@@ -42,6 +44,7 @@ from fubini.compile.statistics import canonical, inner_sums
 
 Guards = frozenset[Node]
 Change = dict[Guards, Node]  # a sum of values, each where its tests hold
+UNITS = 3  # groups of tests that cases are told apart by, at most
 FEW = 4  # factors that a ratio of gamma functions is written out in
 
 
@@ -93,31 +96,43 @@ class Difference:
         moving = [(base, exponent) for base, exponent in this.args if self.varies(base)]
         if len(moving) == 1 and moving[0][1] == 1:
             return _scaled(self.of(moving[0][0]), fixed)
-        common, steps = self._steps([base for base, _ in moving])
         quotient = _quotient(moving)
-        if quotient is not None:
-            value = predictive(*((part, steps[part]) for part in quotient))
-        else:
+
+        def changed(steps: Mapping[Node, Node]) -> Node:
+            if quotient is not None:
+                return predictive(*((part, steps[part]) for part in quotient))
             moved = multiply((plus(base, steps[base]), exponent) for base, exponent in moving)
-            value = minus(moved, multiply(moving))
-        return _scaled({common: value}, fixed)
+            return minus(moved, multiply(moving))
+
+        cases = self._steps([base for base, _ in moving])
+        return joined([(_scaled({guards: changed(steps)}, fixed), 1.0) for guards, steps in cases.items()])
 
     def _of_function(self, this: Node) -> Change:
         moving = [part for part in this.children if self.varies(part)]
-        common, steps = self._steps(moving)
-        if this.kind == "call" and this.args[0] == "lgamma":
-            return {common: rising(moving[0], steps[moving[0]])}
-        moved = remade(this, lambda part: plus(part, steps[part]) if part in steps else part)
-        return {common: minus(moved, this)}
 
-    def _steps(self, moving: Sequence[Node]) -> tuple[Guards, dict[Node, Node]]:
-        """The tests that all changes have in common, and the change of each part where these hold."""
+        def changed(steps: Mapping[Node, Node]) -> Node:
+            if this.kind == "call" and this.args[0] == "lgamma":
+                return rising(moving[0], steps[moving[0]])
+            moved = remade(this, lambda part: plus(part, steps[part]) if part in steps else part)
+            return minus(moved, this)
+
+        return {guards: changed(steps) for guards, steps in self._steps(moving).items()}
+
+    def _steps(self, moving: Sequence[Node]) -> dict[Guards, dict[Node, Node]]:
+        """The change of each part in each of the cases that change any: where all tests in common hold, or by tests."""
         changes = {part: self.of(part) for part in moving}
         every = [guards for change in changes.values() for guards in change]
         common = frozenset.intersection(*every) if every else frozenset()
-        return common, {
-            part: whole({guards - common: value for guards, value in change.items()})
-            for part, change in changes.items()
+        cases = exclusive([guards - common for guards in every])
+        if cases is None:
+            parts = {part: {guards - common: v for guards, v in change.items()} for part, change in changes.items()}
+            return {common: {part: whole(change) for part, change in parts.items()}}
+        return {
+            common | case: {
+                part: add((value, 1.0) for guards, value in change.items() if guards - common in held)
+                for part, change in changes.items()
+            }
+            for case, held in cases.items()
         }
 
 
@@ -178,6 +193,42 @@ def joined(changes: Sequence[tuple[Change, float]]) -> Change:
             by_guards.setdefault(guards, []).append((value, coefficient))
     summed = {guards: add(parts) for guards, parts in by_guards.items()}
     return {guards: value for guards, value in summed.items() if value is not ZERO}
+
+
+def exclusive(every: Sequence[Guards]) -> dict[Guards, list[Guards]] | None:
+    """Cases of which no two hold at once, with the guards that hold in each: [a], [b] hold in a ∧ b, a ∧ ¬b, ¬a ∧ b.
+
+    Tests that always occur together are one. None where something changes whatever the tests say, or cases are many.
+    """
+    distinct = list(dict.fromkeys(every))
+    if len(distinct) < 2 or frozenset[Node]() in distinct:
+        return None
+    units = _units(distinct)
+    if len(units) > UNITS:
+        return None
+    cases: dict[Guards, list[Guards]] = {}
+    for signs in product((True, False), repeat=len(units)):
+        true = [unit for unit, holds in zip(units, signs, strict=True) if holds]
+        false = [_negated(unit) for unit, holds in zip(units, signs, strict=True) if not holds]
+        case = frozenset[Node]().union(*true, false)
+        held = [guards for guards in distinct if guards <= case]
+        if held:
+            cases[case] = held
+    return cases
+
+
+def _units(distinct: Sequence[Guards]) -> list[Guards]:
+    """Tests by the guards that they occur in, without those that negate others."""
+    by_guards: dict[tuple[bool, ...], list[Node]] = {}
+    for test in sorted(frozenset[Node]().union(*distinct), key=lambda test: test.serial):
+        by_guards.setdefault(tuple(test in guards for guards in distinct), []).append(test)
+    units = [frozenset(tests) for tests in by_guards.values()]
+    negations = {_negated(unit) for unit in units}
+    return [unit - negations for unit in units if unit - negations]
+
+
+def _negated(unit: Guards) -> Node:
+    return negate(times(*sorted(unit, key=lambda test: test.serial)))
 
 
 def _scaled(change: Change, by: Node) -> Change:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from fubini.algebra.binding import opened
 from fubini.algebra.build import is_test
 from fubini.algebra.node import Index, Leaf, Node
-from fubini.algebra.ranges import exceeds_zero
+from fubini.algebra.ranges import bounds, exceeds_zero
 from fubini.base.scalar_functions import FUNCTIONS
 from fubini.errors import NoRule
 
@@ -51,6 +51,25 @@ def summed(w, size):
     for k in range(size):
         total += w[k]
     return total
+''',
+    "first_above": '''\
+@njit(fastmath={"reassoc", "nsz"}, error_model="numpy")
+def first_above(w, level, size):
+    """The first k at which w[0] + … + w[k] exceeds a level; whole blocks are passed over first"""
+    k = 0
+    while k + 32 < size:
+        block = 0.0
+        for j in range(k, k + 32):
+            block += w[j]
+        if block > level:
+            break
+        level -= block
+        k += 32
+    level -= w[k]
+    while level >= 0.0 and k < size - 1:
+        k += 1
+        level -= w[k]
+    return k
 ''',
 }
 
@@ -140,8 +159,15 @@ class LoopWriter:
         array = self.arrays[leaf]
         if not at:
             return f"{array.name}[()]" if not array.low else f"({array.name}[()] + {array.low})"
-        places = ", ".join(self.place(at[axis], env) for axis in array.order)
+        places = ", ".join(self._within(at[axis], leaf.shape[axis], env) for axis in array.order) or "()"
         return f"({array.name}[{places}] + {array.low})" if array.low else f"{array.name}[{places}]"
+
+    def _within(self, this: Node, size: int, env: Env) -> str:
+        """Write the place of an entry that is read, at an end of the axis where a test alone keeps it within."""
+        low, high = bounds(this)
+        text = self.place(this, env)
+        text = f"max({bare(text)}, 0)" if low < 0 else text
+        return f"min({bare(text)}, {self.size(size)} - 1)" if high > size - 1 else text
 
     def place(self, this: Node, env: Env) -> str:
         """Write a node as a whole number."""

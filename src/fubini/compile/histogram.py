@@ -180,7 +180,10 @@ def _reducer(
     known = sorted(((base, of) for base, of in groups if of is not None), key=lambda item: item[1][0].serial)
     if known:
         base, (axis, at, side) = known[0]
-        inner = _reducer(over, multiply(f for f in factors if f[0] is not base), (*axes, axis), leaf_of)
+        rest = multiply(f for f in factors if f[0] is not base)
+        if side == "=":
+            rest = _on_one_axis(rest, over, axis, at)
+        inner = _reducer(over, rest, (*axes, axis), leaf_of)
         return None if inner is None else Idx(axis, at, inner, side)
     for base, exponent in factors:
         rest = multiply(f for f in factors if f[0] is not base)
@@ -191,6 +194,16 @@ def _reducer(
             negated = base.kind == "where" and base.args[1:] == (ZERO, ONE)
             return Split(base.args[0], Nop(), inner) if negated else Split(base, inner, Nop())
     return None if body.free - set(over) else Add(body, leaf_of(tuple(i.size for i in axes)))
+
+
+def _on_one_axis(of: Node, over: tuple[Index, ...], axis: Index, at: Node) -> Node:
+    """[i = a] [i = b]  =  [i = a] [a = b]"""
+    parts = []
+    for base, exponent in factors_in(of):
+        group = _grouping(base, over) if exponent > 0 else None
+        again = group is not None and group[0] is axis and group[2] == "="
+        parts.append((equal(at, group[1]) if group is not None and again else base, exponent))
+    return multiply(parts)
 
 
 def _grouping(test: Node, over: tuple[Index, ...]) -> tuple[Index, Node, str] | None:

@@ -7,16 +7,18 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from fubini.algebra.binding import escapes, replaced
-from fubini.algebra.build import ZERO, add, const, index, less, scale
+from fubini.algebra.build import ZERO, add, const, factors_in, index, is_test, less, multiply, scale
 from fubini.algebra.node import Index, Leaf, Node
 from fubini.algebra.ranges import bounds, is_whole
 from fubini.algebra.walk import walk
 from fubini.compile.array_names import Names
 from fubini.compile.derive import Label
 from fubini.compile.emit import Env, LoopWriter, bare
-from fubini.compile.fibre import Fibre, fibre_of, rows_in
+from fubini.compile.fibre import Fibre, fibre_of, is_data, rows_in
+from fubini.compile.statistics import Statistic
 
 FACTORS = 16  # logarithms that become factors of a weight, at most
+BLOCKS = 128  # candidates from which on a draw passes over blocks of them
 POWER = 4  # of a factor, at most: higher ones leave the range of floating-point numbers
 
 
@@ -49,6 +51,21 @@ def _is_log(of: Node) -> bool:
     return of.kind == "call" and of.args[0] == "log" and bounds(of.args[1])[0] >= 0
 
 
+class TestedSum(NamedTuple):
+    """The body of a statistic as a value where tests hold."""
+
+    tests: tuple[Node, ...]
+    value: Node
+
+    @classmethod
+    def of(cls, one: Statistic) -> TestedSum:
+        """Take the tests out of a body, in one order."""
+        factors = factors_in(one.body)
+        tests = [base for base, power in factors if power > 0 and is_test(base)]
+        value = multiply(factor for factor in factors if factor[0] not in tests)
+        return cls(tuple(sorted(tests, key=lambda test: test.serial)), value)
+
+
 class LabelLoop:
     """The text of what is done for one label."""
 
@@ -79,6 +96,52 @@ class LabelLoop:
 
     # -- statistics --------------------------------------------------------------------------------------------------
 
+    def meet(self) -> None:
+        """Compute the sums over the labels that the entry meets."""
+        for one in self.label.neighbours:
+            self.writer.line(f"{self.names[one.leaf].name}[...] = 0.0")
+            self._accumulate(one)
+
+    def _accumulate(self, one: Statistic) -> None:
+        """Write a loop over the items of the entry, which go straight to their places where tests say so."""
+        parts = TestedSum.of(one)
+        targets, tests = solved(one.axes, parts.tests)
+        value = replaced(parts.value, targets)
+        env, depth = dict(self.env), self.writer.depth
+        for i in one.over:
+            own = [test for test in tests if self._is_own(test, i)]
+            if own:
+                tests = [test for test in tests if test is not own[0]]
+                self._open_own(i, own[0], env)
+            else:
+                env[i] = self.writer.fresh("j")
+                self.writer.line(f"for {env[i]} in range({self.names.sizes.text(i.size)}):")
+                self.writer.depth += 1
+        for axis in one.axes:
+            if index(axis) not in targets:
+                self._open(axis, value, env)
+        at = [*map(index, self.label.at), *(targets.get(index(axis), index(axis)) for axis in one.axes)]
+        self._add(one.leaf, at, (tests, value), env, "+=")
+        self.writer.depth = depth
+
+    def _is_own(self, test: Node, i: Index) -> bool:
+        """Whether a test says which items are of the entry, as data decide."""
+        u = index(self.label.at[0])
+        return len(self.label.at) == 1 and any(
+            one is u and other.free == {i} and is_data(other) and is_whole(other)
+            for one, other in ((test.args, test.args[::-1]) if test.kind == "eq" else ())
+        )
+
+    def _open_own(self, i: Index, test: Node, env: dict) -> None:
+        """Open a loop over the items of the entry."""
+        u = self.label.at[0]
+        (row,) = (part for part in test.args if part is not index(u))
+        members = self.names.members(((row, u.size),), (i,))
+        p, env[i] = self.writer.fresh("p"), self.writer.fresh("j")
+        self.writer.line(f"for {p} in range({members.first}[u], {members.first}[u + 1]):")
+        self.writer.depth += 1
+        self.writer.line(f"{env[i]} = {members.item}[{p}]")
+
     def remove(self) -> None:
         """Take the label out of the statistics, then out of what is derived from these."""
         for leaf in self.label.changes:
@@ -104,15 +167,20 @@ class LabelLoop:
         for axis in axes:
             if index(axis) not in targets:
                 self._open(axis, value, env)
+        at = [targets.get(index(axis), index(axis)) for axis in axes]
+        self._add(leaf, at, (tests, value), env, sign)
+        self.writer.depth = depth
+
+    def _add(self, leaf: Leaf, at: Sequence[Node], guarded: tuple[Sequence[Node], Node], env: Env, sign: str) -> None:
+        """Write what is added to an array at one place, where tests hold."""
+        tests, value = guarded
         conditions = [self.writer.test(test, env) for test in tests]
         if conditions:
             self.writer.line(f"if {' and '.join(conditions)}:")
             self.writer.depth += 1
         array = self.names[leaf]
-        at = [targets.get(index(axis), index(axis)) for axis in axes]
         places = ", ".join(self.writer.place(at[axis], env) for axis in array.order) or "()"
         self.writer.line(f"{array.name}[{places}] {sign} {self.writer.bare(value, env)}")
-        self.writer.depth = depth
 
     def _open(self, axis: Index, value: Node, env: dict) -> None:
         """Open a loop along an axis, or along a fibre of the label where all else is 0."""
@@ -147,7 +215,7 @@ class LabelLoop:
     def weigh(self) -> None:
         """Write the weights w[k] of candidates, and their sum."""
         factors, exponent, loops = self.weights
-        env = {**self.env, **self._outside()}
+        env = self.weighing()
         if exponent is ZERO and not loops:
             self._weights(self.writer.product(factors, env))
         elif bounds(exponent)[1] <= 0 and not loops:
@@ -172,10 +240,10 @@ class LabelLoop:
         """Write the weights of exponents alone."""
         self._weights("exp_below(e[k] - top)")
 
-    def _outside(self) -> dict[Node, str]:
+    def weighing(self) -> Env:
         """Write what does not depend on the candidate as variables of its own."""
         if not self.names.hoists:
-            return {}
+            return self.env
         variables: dict[Node, str] = {}
         for part in (*(base for base, _ in self.weights.factors), self.weights.exponent):
             for node in fixed_parts(part, self.label.k):
@@ -183,7 +251,7 @@ class LabelLoop:
                     text = self.writer.bare(node, self.env)
                     variables[node] = self.writer.fresh("a")
                     self.writer.line(f"{variables[node]} = {text}")
-        return variables
+        return {**self.env, **variables}
 
     def _raised(self, factors: Sequence[tuple[Node, float]], exponential: str, env: Env) -> str:
         return f"{self.writer.product(factors, env)} * {exponential}" if factors else exponential
@@ -206,8 +274,15 @@ class LabelLoop:
         self.writer.line("top = -math.inf")
         with self.writer.block(f"for k in range({self.size}):"):
             if exponent is not ZERO:
+                env = self._once(exponent, env)
                 self.writer.line(f"e[k] {'+=' if loops else '='} {self.writer.bare(exponent, env)}")
             self.writer.line("top = e[k] if e[k] > top else top")
+
+    def _once(self, of: Node, env: Env) -> Env:
+        """Write each sum of a node as a variable, once where it occurs several times."""
+        sums = [this for this in walk(of, descend=lambda this: this.kind != "sum") if this.kind == "sum"]
+        repeated = [this for this in dict.fromkeys(sums) if not escapes(this)]
+        return {**env, **{this: self.writer.value(this, env) for this in repeated}}
 
     def propose(self) -> None:
         """Propose one candidate instead of all, accepted by the ratio of its weight to that of the label as it is."""
@@ -216,7 +291,7 @@ class LabelLoop:
         writer.line(f"new, bias = propose(u, old, {self.size}, uniforms[2 * t])")
         with writer.block(f"if new < 0 or new >= {self.size}:"):
             writer.line("return -t - 1")
-        env = {**self.env, **self._outside()}
+        env = self.weighing()
         factors, exponent, loops = self.weights
         with writer.block("for c in range(2):"):
             writer.line("k = new if c == 1 else old")
@@ -237,10 +312,13 @@ class LabelLoop:
         """Draw the first candidate at which the sum of weights exceeds a uniform share of all."""
         with self.writer.block("if not 0.0 < total < math.inf:"):
             self.writer.line("return t + 1")
-        self.writer.line("level, k = uniforms[t] * total - w[0], 0")
-        with self.writer.block(f"while level >= 0.0 and k < {self.size} - 1:"):
-            self.writer.line("k += 1")
-            self.writer.line("level -= w[k]")
+        if self.label.k.size >= BLOCKS:
+            self.writer.line(f"k = first_above(w, uniforms[t] * total, {self.size})")
+        else:
+            self.writer.line("level, k = uniforms[t] * total - w[0], 0")
+            with self.writer.block(f"while level >= 0.0 and k < {self.size} - 1:"):
+                self.writer.line("k += 1")
+                self.writer.line("level -= w[k]")
         self.writer.line(f"{self.entry} = k")
 
 
@@ -255,23 +333,25 @@ def fixed_parts(of: Node, k: Index) -> list[Node]:
 
 
 def solved(axes: tuple[Index, ...], guards: Sequence[Node]) -> tuple[dict[Node, Node], list[Node]]:
-    """Tests [axis = e] solved for axes, and the remaining tests; places beyond an axis are tested for."""
+    """Tests [axis = e] solved for axes, one in another, and the others; places beyond an axis are tested for."""
     targets: dict[Node, Node] = {}
-    remaining: list[Node] = []
-    for test in guards:
-        pairs = (test.args, test.args[::-1]) if test.kind == "eq" else ()
-        solution = next(
-            ((a, b) for a, b in pairs if _is_open(a, axes, targets) and not b.free & set(axes) and is_whole(b)), None
-        )
-        if solution is None:
-            remaining.append(test)
-            continue
-        axis, entry = solution
+    remaining = list(guards)
+    while solution := next(filter(None, (_solution(test, axes, targets) for test in remaining)), None):
+        test, axis, entry = solution
         targets[axis] = entry
+        remaining = [replaced(other, {axis: entry}) for other in remaining if other is not test]
         low, high = bounds(entry)
         remaining.extend([less(const(-1.0), entry)] if low < 0 else [])
         remaining.extend([less(entry, const(axis.args[0].size))] if high > axis.args[0].size - 1 else [])
     return targets, remaining
+
+
+def _solution(test: Node, axes: tuple[Index, ...], targets: dict[Node, Node]) -> tuple[Node, Node, Node] | None:
+    """A test, the axis that it is solved for, and the entry along it."""
+    for axis, entry in (test.args, test.args[::-1]) if test.kind == "eq" else ():
+        if _is_open(axis, axes, targets) and not entry.free & set(axes) and is_whole(entry):
+            return test, axis, entry
+    return None
 
 
 def _is_open(of: Node, axes: tuple[Index, ...], targets: dict[Node, Node]) -> bool:

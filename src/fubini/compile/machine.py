@@ -70,7 +70,8 @@ class Machine:
         self.empty = empty  # the value of what is derived, at given statistics and latents
         self.arrays: dict[str, np.ndarray] = dict(program.numbers)
         for name, (leaf, order) in program.states.items():
-            self.arrays[name] = np.zeros([leaf.shape[axis] for axis in order])
+            kind = np.int32 if name in program.counts and engine == "numba" else float  # half of what a sweep reads
+            self.arrays[name] = np.zeros([leaf.shape[axis] for axis in order], kind)
         for name, leaf in program.latents.items():
             self.arrays[name] = np.zeros(leaf.shape, np.int64 if leaf.is_integer else float)
 
@@ -96,24 +97,24 @@ class Machine:
         latents = {leaf: self.arrays[name] for name, leaf in self.program.latents.items()}
         for name, (_, _) in self.program.states.items():
             self.arrays[name][...] = 0.0
-        several = len(self.program.labels) > 1
-        if several:
+        if self.program.derives_last:
             self._call("start", np.empty(0), np.empty(0, np.int64))
-        states = {leaf: self._plain(name) for name, (leaf, _) in self.program.states.items()}
-        for one in self.program.derived:
+        derived = self.program.derived
+        states = {leaf: self._plain(name) for name, (leaf, _) in self.program.states.items()} if derived else {}
+        for one in derived:
             name = next((name for name, (leaf, _) in self.program.states.items() if leaf is one.leaf), None)
             if name is not None:
                 none = {leaf: np.zeros(leaf.shape) for leaf in one.value.leaves if leaf.role == "state"}
                 value = np.broadcast_to(self.empty(one, {**none, **latents, **states}), one.leaf.shape)
                 self.arrays[name][...] = np.transpose(value, self.program.states[name][1])
                 states[one.leaf] = self._plain(name)
-        if not several:
+        if not self.program.derives_last:
             self._call("start", np.empty(0), np.empty(0, np.int64))
 
     def _plain(self, name: str) -> np.ndarray:
-        """Transpose statistics to the order of axes of their leaf."""
-        order = self.program.states[name][1]
-        return np.transpose(self.arrays[name], np.argsort(order)) if order else self.arrays[name]
+        """Transpose statistics to the order of axes of their leaf; counts become floating-point numbers."""
+        order, array = self.program.states[name][1], np.asarray(self.arrays[name], float)
+        return np.transpose(array, np.argsort(order)) if order else array
 
     def sweep(self, label: str, uniforms: np.ndarray, items: np.ndarray) -> None:
         """Draw some entries of a label, one after another, each from one uniform number."""
@@ -137,8 +138,8 @@ class Machine:
         return weights / weights.sum()
 
     def uniforms(self, generator: np.random.Generator, count: int) -> np.ndarray:
-        """Draw the uniform numbers of so many updates: a proposal takes two."""
-        return generator.random(count if self.proposal is None else 2 * count)
+        """Draw the uniform numbers of so many updates."""
+        return generator.random(self.program.uniforms * count)
 
     def values(self, label: str) -> np.ndarray:
         """The present entries, counted from 0."""

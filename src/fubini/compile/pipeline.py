@@ -13,6 +13,7 @@ from fubini.compile.fibre import is_data
 from fubini.compile.fuse import Grouping, fuse_accumulations, fused_sums, separate
 from fubini.compile.hoist import Store, hoisted, is_of_class
 from fubini.compile.loop import Weights, weights_of
+from fubini.compile.row_proposals import CountFactor, count_factors
 from fubini.compile.statistics import Statistic, reads
 from fubini.errors import DomainError, closest, listed
 
@@ -30,6 +31,7 @@ class Sweeps(NamedTuple):
     is_hoisted: bool = False  # what no candidate changes is computed before the loop over candidates
     group: Grouping = separate  # accumulations into loops
     has_sizes: bool = False  # sizes are numbers in the text
+    proposals: Mapping[Leaf, tuple[CountFactor, ...]] = {}  # what a class is proposed from, in place of weighing all
 
     @property
     def statistics(self) -> tuple[Statistic, ...]:
@@ -43,7 +45,10 @@ class Sweeps(NamedTuple):
 
 
 class Pass(NamedTuple):
-    """One step of the compiler, which can be turned off by its name: the draws are the same without it."""
+    """One step of the compiler, which can be turned off by its name: the distribution of draws is the same without it.
+
+    So are the draws themselves but for `propose`, by which another class of the same distribution is drawn.
+    """
 
     name: str
     description: str
@@ -126,13 +131,27 @@ def specialise_sizes(sweeps: Sweeps) -> Sweeps:
     return sweeps._replace(has_sizes=True)
 
 
+def propose_classes(sweeps: Sweeps) -> Sweeps:
+    """w(k) = Π (a + S[r, k]) g(k): k′ from a + S[r, ·], accepted by w and q, where classes are many"""
+    changed: list[Leaf] = [leaf for label in sweeps.labels for leaf, (_, change) in label.changes.items() if change]
+    states = frozenset(one.leaf for one in sweeps.statistics if changed.count(one.leaf) == 1)
+    proposals = {}
+    for label in sweeps.labels if sweeps.has_updates else ():
+        own = states & label.changes.keys()
+        factors = count_factors(label, sweeps.weights[label.leaf], own, sweeps.constants)
+        if factors is not None:
+            proposals[label.leaf] = factors
+    return sweeps._replace(proposals=proposals)
+
+
 HISTOGRAM = Pass("histogram", "Sums over items become statistics by group.", group_items)
 DIFFERENCE = Pass("difference", "Statistics are kept, and updated by what one label changes.", take_differences)
 HOIST = Pass("hoist", "What no candidate changes is computed outside of the loops, and kept.", hoist_parts)
 FUSE = Pass("fuse", "Loops over indices of the same sizes become one loop.", fuse_loops)
 SPECIALISE = Pass("specialise", "Sizes are numbers in the text of loops.", specialise_sizes)
+PROPOSE = Pass("propose", "Classes are proposed from those of other items, where they are many.", propose_classes)
 
-PASSES = (HISTOGRAM, DIFFERENCE, HOIST, FUSE, SPECIALISE)
+PASSES = (HISTOGRAM, DIFFERENCE, HOIST, FUSE, SPECIALISE, PROPOSE)
 
 
 def passes_without(names: Sequence[str]) -> tuple[Pass, ...]:

@@ -11,10 +11,11 @@ from fubini.algebra.node import Leaf
 from fubini.compile.array_names import Evaluate, Names, Recipe
 from fubini.compile.derive import Derivation, Label
 from fubini.compile.difference import Derived
-from fubini.compile.emit import HEAD, LoopWriter, helpers, is_log
+from fubini.compile.emit import HEAD, ArrayAccess, LoopWriter, helpers, is_log
 from fubini.compile.loop import LabelLoop, Weights
 from fubini.compile.pipeline import PASSES, Pass, run_passes
 from fubini.compile.recompute import Recompute
+from fubini.compile.row_proposals import uniforms_of, write_proposals
 from fubini.compile.specialise import constant_text, is_small
 from fubini.errors import NoRule
 
@@ -30,7 +31,10 @@ class Program(NamedTuple):
     latents: dict[str, Leaf]  # read or written
     labels: dict[str, str]  # the name of a latent, and that of its array
     derived: tuple[Derived, ...]
+    counts: frozenset[str]  # statistics that count items, by name: kept as whole numbers of 32 bits
+    derives_last: bool  # what is derived is computed from statistics, rather than label by label with them
     drifts: bool  # statistics are no whole numbers: rounding adds up
+    uniforms: int  # numbers that an update takes, at most
 
 
 class Assembly:
@@ -52,6 +56,13 @@ class Assembly:
         for label in derivation.labels:
             array = self.names[label.leaf]
             self.names[label.leaf] = array._replace(low=label.leaf.first)
+        self.room: dict[str, np.ndarray] = {}
+        for label in self.labels:
+            for one in label.neighbours:
+                axes = range(len(label.at), len(one.leaf.shape))
+                name = self.names.name(one.leaf.name)
+                self.names[one.leaf] = ArrayAccess(name, tuple(axes))
+                self.room[name] = np.zeros([one.leaf.shape[axis] for axis in axes])
         self.states = self._states()
 
     def _states(self) -> dict[str, tuple[Leaf, tuple[int, ...]]]:
@@ -66,7 +77,7 @@ class Assembly:
         needed = set(read)
         for one in reversed(self.derivation.derived):
             if one.leaf in needed:
-                needed |= one.value.leaves if len(self.labels) > 1 else set()
+                needed |= set() if self._is_alone else one.value.leaves
                 needed |= frozenset().union(
                     *(v.leaves for label in self.labels for v in label.changes.get(one.leaf, ((), {}))[1].values())
                 )
@@ -106,14 +117,26 @@ class Assembly:
             latents=self.names.latents,
             labels={label.leaf.name: self.names[label.leaf].name for label in self.labels},
             derived=self.derivation.derived,
+            counts=frozenset(
+                self.names[one.leaf].name
+                for one in self.derivation.statistics
+                if one.is_count and one.leaf in self.names
+            ),
+            derives_last=not self._is_alone,
             drifts=any(not leaf.is_integer for leaf, _ in self.states.values()),
+            uniforms=self._uniforms,
         )
 
+    @property
+    def _uniforms(self) -> int:
+        """How many numbers an update takes, at most: that of a user's proposal takes two."""
+        return 2 if self.proposes else uniforms_of(self.sweeps.proposals)
+
     def _room(self) -> dict[str, np.ndarray]:
-        """Allocate arrays for the weights and exponents of candidates, and for sizes that are read."""
+        """Allocate arrays for the weights and exponents of candidates, for neighbours, and for sizes that are read."""
         size = max(2, *(label.k.size for label in self.labels))
         read = {"sizes": self.names.sizes.array} if self.names.sizes.read else {}
-        return {"w": np.zeros(size), "e": np.zeros(size), **read}
+        return {"w": np.zeros(size), "e": np.zeros(size), **self.room, **read}
 
     def _caches(self) -> dict[str, tuple[Leaf, tuple[int, ...]]]:
         kept = [one for label in self.labels for one in self.names.kept(label)]
@@ -143,21 +166,30 @@ class Assembly:
         if not self.sweeps.has_updates:
             writer.line("return 0")
             return "start", writer.lines
-        seen: set[Leaf] = set()
-        alone = len(self.labels) == 1
+        coupled = [one for one in self.derivation.coupled if one.leaf in self.names]
+        Recompute(self.sweeps, self.names, writer).accumulate(coupled)
+        seen: set[Leaf] = {one.leaf for one in coupled}
+        if not self._is_alone:
+            seen |= {one.leaf for one in self.derivation.derived}
         for label in self.labels:
             loop = LabelLoop(label, Weights((), label.score, ()), self.names, writer)
             changed = [leaf for leaf, (_, change) in label.changes.items() if change and leaf not in seen]
             seen.update(changed)
+            if not changed and coupled:
+                continue
             with writer.block(f"for u in range({loop.count}):"):
                 loop.place()
                 writer.line(f"k = {loop.entry}")
-                kept = {one.leaf for one in self.derivation.derived}
+                loop.meet()
                 for leaf in reversed(changed):
-                    if alone or leaf not in kept:
-                        loop.change(leaf, "+=")
+                    loop.change(leaf, "+=")
         writer.line("return 0")
         return "start", writer.lines
+
+    @property
+    def _is_alone(self) -> bool:
+        """Whether statistics are those of one label, whose items read one entry of it."""
+        return len(self.labels) == 1 and not self.derivation.coupled
 
     def _sweep(self, label: Label) -> tuple[str, list[str]]:
         if not self.sweeps.has_updates:
@@ -172,10 +204,13 @@ class Assembly:
             writer.line("u = items[t]")
             loop.place()
             writer.line(f"k = {loop.entry}")
+            loop.meet()
             loop.remove()
             loop.refresh()
             if self.proposes:
                 loop.propose()
+            elif label.leaf in self.sweeps.proposals:
+                write_proposals(loop, self.sweeps.proposals[label.leaf], self._uniforms)
             else:
                 loop.weigh()
                 loop.draw()

@@ -5,6 +5,9 @@ It is what `difference` and `histogram` save, and draws the same.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from fubini.algebra.binding import replaced
 from fubini.algebra.build import ZERO, const, equal, get, index, less, negate, plus
 from fubini.algebra.node import Index, Node
 from fubini.algebra.ranges import bounds
@@ -13,7 +16,7 @@ from fubini.compile.derive import Label
 from fubini.compile.emit import LoopWriter
 from fubini.compile.fuse import Accumulation
 from fubini.compile.histogram import Slot, slots, summarised
-from fubini.compile.loop import LabelLoop, Weights
+from fubini.compile.loop import LabelLoop, TestedSum, Weights, solved
 from fubini.compile.pipeline import Sweeps
 from fubini.compile.statistics import Statistic
 
@@ -35,6 +38,7 @@ class Recompute:
             if once:
                 self.fill()
                 self.writer.line(f"k = {loop.entry}")
+                loop.meet()
                 loop.remove()
             self.writer.line("top = -math.inf")
             with self.writer.block(f"for k in range({loop.size}):"):
@@ -55,6 +59,10 @@ class Recompute:
         kept = [one for one in self.sweeps.statistics if one.leaf in self.names]
         for one in kept:
             self.writer.line(f"{self.names[one.leaf].name}[...] = 0.0")
+        self.accumulate(kept)
+
+    def accumulate(self, kept: Sequence[Statistic]) -> None:
+        """Write the loops over items that add up to statistics."""
         for group in self.sweeps.group([part for one in kept for part in accumulations_of(one)]):
             self._loop(group)
 
@@ -84,9 +92,18 @@ def accumulations_of(one: Statistic) -> list[Accumulation]:
     places = [_places(one, slot) for slot in cells]
     entries = plus(*(get(slot.leaf, *(index(idx.axis) for idx in slot.indexed)) for slot in cells))
     if summary is None or summary.final is not entries or None in places:
-        return [Accumulation((*one.axes, *one.over), one.leaf, tuple(map(index, one.axes)), (), one.body)]
+        return [_straight(one)]
     pairs = zip(cells, places, strict=True)
     return [Accumulation(one.over, one.leaf, *at, slot.value) for slot, at in pairs if at is not None]
+
+
+def _straight(one: Statistic) -> Accumulation:
+    """A statistic as one loop, along all axes that no test says the group of."""
+    parts = TestedSum.of(one)
+    targets, tests = solved(one.axes, parts.tests)
+    over = (*(axis for axis in one.axes if index(axis) not in targets), *one.over)
+    places = tuple(targets.get(index(axis), index(axis)) for axis in one.axes)
+    return Accumulation(over, one.leaf, places, tuple(tests), replaced(parts.value, targets))
 
 
 def _places(one: Statistic, slot: Slot) -> tuple[tuple[Node, ...], tuple[Node, ...]] | None:

@@ -5,11 +5,13 @@ Rules D1 and D2 of docs/array_latents.md: S(c) = Σ_J m(J, c, y), and what one l
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import combinations
 from typing import NamedTuple
 
 from fubini.algebra.binding import closed, opened, remade, replaced, visited
-from fubini.algebra.build import const, get, index, plus, times
+from fubini.algebra.build import const, get, index, negate, plus, times
 from fubini.algebra.features import Place
 from fubini.algebra.node import Index, Leaf, Node, node
 from fubini.algebra.node_notation import written
@@ -22,6 +24,8 @@ from fubini.read.primitive import Primitive
 
 SUPPORTED = frozenset(("const", "index", "get", "add", "mul", "call", "eq", "lt", "where", "sum"))
 
+COUPLED = 3  # entries of one label in an item of a sum, at most
+
 
 class Statistic(NamedTuple):
     """S(axes) = Σ over items of a body that reads labels; `leaf` stands for the array."""
@@ -30,6 +34,12 @@ class Statistic(NamedTuple):
     axes: tuple[Index, ...]
     over: tuple[Index, ...]
     body: Node
+
+    @property
+    def is_count(self) -> bool:
+        """Whether it counts items, no more of them than 32 bits number."""
+        low, high = bounds(self.body)
+        return low >= 0 and high <= 1 and is_whole(self.body) and math.prod(i.size for i in self.over) < 2**31
 
     def at(self, places: Sequence[Node], of: Node) -> Node:
         """A node over its axes, at other places."""
@@ -101,19 +111,32 @@ def reads(of: Node, labels: frozenset[Leaf], outside_sums: bool = False) -> Iter
             raise unsupported(this, labels, "a function of the labels that can be read")
 
 
+def places_of(of: Statistic, label: Leaf) -> tuple[Place, ...]:
+    """Where an item of a statistic reads a label."""
+    return tuple(dict.fromkeys(part.args[1:] for part in reads(of.body, frozenset({label}))))
+
+
 def increment(of: Statistic, label: Leaf, at: tuple[Index, ...], k: Index) -> Node:
-    """What the label at `at` adds when it is k: Σ_J [a(J) = at] m with y[a] := k; everything where it is not read."""
-    places = {part.args[1:] for part in reads(of.body, frozenset({label}))}
-    if not places:
-        return const(0.0)
-    if len(places) > 1:
-        raise unsupported(closed("sum", of.over, of.body), frozenset({label}), "one label in each item of a sum")
-    (place,) = places
-    if any(label in part.leaves for part in place):
+    """What the label at `at` adds when it is k: Σ_J [a(J) = at] m with y[a] := k; everything where it is not read.
+
+    Where an item reads the label at a and at b, Σ_J [a = at] [b ≠ at] m(k, y[b]) + [a ≠ at] [b = at] m(y[a], k) +
+    [a = at] [b = at] m(k, k).
+    """
+    places = places_of(of, label)
+    if len(places) > (COUPLED if len(at) == 1 else 1):
+        expected = f"at most {COUPLED} labels in each item of a sum, and one of labels with several axes"
+        raise unsupported(closed("sum", of.over, of.body), frozenset({label}), expected)
+    if any(label in part.leaves for place in places for part in place):
         raise unsupported(of.body, frozenset({label}), "labels at places that do not depend on them")
     value = plus(index(k), const(label.first))
-    body = replaced(of.body, {get(label, *place): value})
-    return total(of.over, times(body, tests(_reached(place, at), at)))
+    hits = {place: tests(_reached(place, at), at) for place in places}
+    parts = []
+    for count in range(1, len(places) + 1):
+        for here in combinations(places, count):
+            body = replaced(of.body, {get(label, *place): value for place in here})
+            where = [hit if place in here else negate(hit) for place, hit in hits.items()]
+            parts.append(total(of.over, times(body, *where)))
+    return plus(*parts)
 
 
 def _reached(place: Place, at: tuple[Index, ...]) -> Place:

@@ -24,7 +24,7 @@ from fubini.compile.given_labels import free_entries, given_labels
 from fubini.compile.histogram import grouped_sum
 from fubini.compile.machine import Machine, require_engine
 from fubini.compile.natural import without as naturally
-from fubini.compile.pipeline import DIFFERENCE, passes_without
+from fubini.compile.pipeline import DIFFERENCE, PROPOSE, passes_without
 from fubini.compile.program import Assembly, Program
 from fubini.errors import DataError, DomainError, NoRule, listed
 from fubini.infer.agreement import MOST_OF_LABELS, warn_of_disagreement
@@ -257,6 +257,14 @@ class LabelSampler:
             return labels
         return {name: value + self.labels[name].first for name, value in labels.items()}
 
+    @cached_property
+    def _weighing(self) -> Machine:
+        """Loops that weigh all candidates."""
+        if self.program.uniforms == 1:
+            return self.machine
+        without = (*self.options.without, PROPOSE.name)
+        return LabelSampler(self.eliminated_model, self.names, self.options._replace(without=without)).machine
+
     def conditional(self, name: str, place: int | Sequence[int], **labels: Any) -> np.ndarray:
         """p(candidate | all other latents) of one entry."""
         if self.options.proposal is not None:
@@ -267,7 +275,7 @@ class LabelSampler:
                 raise DataError(
                     f"no value for the site {other!r}", expected=f"values for {listed(self.eliminated_model.kept)}"
                 )
-        self.machine.set(
+        self._weighing.set(
             {
                 other: self._given(required(other, self.joint, self.eliminated_model.kept), labels[other])
                 for other in labels
@@ -277,8 +285,8 @@ class LabelSampler:
         if len(at) != len(leaf.shape) or not all(0 <= one < size for one, size in zip(at, leaf.shape, strict=True)):
             raise DomainError(f"the entry {place} of {name!r}", expected=f"a place in an array of shape {leaf.shape}")
         number = int(np.ravel_multi_index(at, leaf.shape)) if at else 0
-        self.machine.sweep(name, np.zeros(1), np.array([number]))
-        return self.machine.weights(leaf.count)
+        self._weighing.sweep(name, np.zeros(1), np.array([number]))
+        return self._weighing.weights(leaf.count)
 
     def _given(self, name: str, value: Any) -> np.ndarray:
         """The value of a remaining latent, in its shape."""
