@@ -17,6 +17,7 @@ from fubini.terms.exactness import Exactness, exactly
 
 ENGINES = {
     "numpy": "NumPy, step by step",
+    "system": "NumPy, all together as one sparse linear system",
     "loops": "NumPy, in compiled loops once questions pay for loading them",
     "xla": "XLA, one compiled function",
     "trace": "the trace in progress",
