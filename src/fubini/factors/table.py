@@ -126,7 +126,11 @@ class Table(Factor):
         >>> (Table([1.0, 3.0], ("a",)) * 1e3).normalize().weights
         array([0.25, 0.75])
         """
-        if type(self._shift) is float and self._shift == 0.0 and type(self._scaled) is np.ndarray:
+        if (
+            type(self._shift) is float
+            and self._shift == 0.0
+            and (type(self._scaled) is np.ndarray or is_jax(self._scaled))
+        ):
             return self._scaled
         return read_linear(Scaled(self._scaled, self._spread_shift()))
 
