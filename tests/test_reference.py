@@ -35,7 +35,17 @@ FAMILIES_OF_MEASURES = "fubini.measures.single_draws"
 INSIDE = frozenset(
     (
         *("children", "key", "leaves", "rebuilt", "structure", "notation"),  # of a term
-        *("cut_names", "entrances", "is_known_zero", "located", "own", "pins", "promotes", "storage"),  # of a factor
+        *(
+            "cut_names",
+            "entrances",
+            "is_known_zero",
+            "is_solvable",
+            "located",
+            "own",
+            "pins",
+            "promotes",
+            "storage",
+        ),  # of a factor
         *("linear_children", "replaced", "value_children"),  # of a Value
         *("aligned", "at", "is_on_numpy", "normalized", "numbers", "pair", "reduced", "transposed"),  # of a table
         *("conditional", "given_rest", "onto", "positions", "quadratic", "with_exponent"),  # of a Gaussian

@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from fubini.errors import DataError, DomainError
-from fubini.numerics import sparse_cholesky, sparse_least_squares
+from fubini.numerics import selected_inverse, sparse_cholesky, sparse_least_squares
 from fubini.numerics.host_calls import host_call
 from fubini.numerics.least_squares import LeastSquaresSolution
 from fubini.numerics.sparse_callbacks import solve_sparse
@@ -35,8 +35,13 @@ def random_rows(unknowns: int = 40, seed: int = 0) -> tuple[SparseRows, RowSizes
     return rows, sizes, dense
 
 
+few_or_many = pytest.mark.parametrize("few", [selected_inverse.FEW, 0])  # by NumPy, or by compiled loops
+
+
+@few_or_many
 @pytest.mark.parametrize("seed", range(5))
-def test_factor_agrees_with_a_dense_inverse(seed: int) -> None:
+def test_factor_agrees_with_a_dense_inverse(seed: int, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selected_inverse, "FEW", few)
     _, _, dense = random_rows(seed=seed)
     precision = dense.T @ dense
     factor, inverse = factorise(sparse.csc_array(precision)), np.linalg.inv(precision)
@@ -49,8 +54,10 @@ def test_factor_agrees_with_a_dense_inverse(seed: int) -> None:
     np.testing.assert_allclose(factor.inverse.at(first, second), inverse[first, second], atol=1e-12)
 
 
-def test_selected_inverse_fills_in_what_cancels() -> None:
+@few_or_many
+def test_selected_inverse_fills_in_what_cancels(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """1 and 2 are coupled through 0 and directly, and both cancel: L is 0 there, and the inverse is not read there."""
+    monkeypatch.setattr(selected_inverse, "FEW", few)
     matrix = np.array([[1.0, 1.0, 1.0, 0.0], [1.0, 3.0, 1.0, 1.0], [1.0, 1.0, 3.0, 1.0], [0.0, 1.0, 1.0, 3.0]])
     factor = factorise(sparse.csc_array(matrix))
     np.testing.assert_allclose(factor.inverse.diagonal, np.diagonal(np.linalg.inv(matrix)), atol=1e-14)

@@ -77,7 +77,7 @@ class Domain:
         >>> Positive.with_shape((2,))
         Positive[2]
         """
-        return Domain(self.kind, self.size, tuple(shape), self.labels)
+        return self if shape == self.shape else Domain(self.kind, self.size, tuple(shape), self.labels)
 
     def index(self, label: str, asked: str = "") -> int:
         """The position of a label.

@@ -19,6 +19,7 @@ from fubini.eliminate.backward import descend, normalized, run_marginals
 from fubini.eliminate.engine import engine_of, on_engine
 from fubini.eliminate.flat_tables import choose_from_tables, eliminate_tables, table_marginals
 from fubini.eliminate.forward import run_forward
+from fubini.eliminate.linear_systems import draws_of_system, marginals_of_system, mode_of_system, total_of_system
 from fubini.eliminate.plan import Plan
 from fubini.eliminate.plates import Problem
 from fubini.eliminate.prepare import (
@@ -33,6 +34,7 @@ from fubini.eliminate.prepare import (
     split_terms,
     together,
 )
+from fubini.engines.choice import asked_engine
 from fubini.errors import DataError, DomainError, FubiniError, Intractable, MemoryLimit, NoRule
 from fubini.factors.no_mass import no_mass, nothing_to_choose
 from fubini.factors.promotion import is_open, promoted
@@ -94,7 +96,8 @@ def _eliminate(
         return product(*terms)
 
     def run(terms: list[Factor]) -> Factor:
-        return _run(problem_of(terms, summed, plates, scale, memory_limit), terms, semiring)
+        total = total_of_system(terms, summed, plates or scale, semiring)
+        return total or _run(problem_of(terms, summed, plates, scale, memory_limit), terms, semiring)
 
     if not any([term.promotes for term in terms]):  # all are tables and Gaussians, which every rule joins
         return run(terms)
@@ -169,16 +172,21 @@ def _marginals(
 ) -> dict[Name, Factor]:
     given, targets = covering_terms(factors, names, "the marginal of")
     terms = [term if isinstance(term, Unit) else promoted(term) for term in given]
-    covering_terms(terms, as_names(batch, "the batch"), "the batch")
+    if batch:
+        covering_terms(terms, as_names(batch, "the batch"), "the batch")
     wanted = tuple(name for name, _ in targets)
     inputs = merge_inputs(*(term.inputs for term in terms))
-    others = [name for name in inputs if name not in (*wanted, *plates, *batch)]
+    asked = {*wanted, *plates, *batch}
+    others = [name for name in inputs if name not in asked]
     summed = [*targets, *((name, None) for name in others)]
     if not plates and not scale and semiring is sum_product and any(map(is_open, given)):
         every = (*wanted, *others)
         return {name: _open_marginal(given, name, tuple(n for n in every if n != name)) for name in wanted}
     if len(wanted) == 1 and not plates and not scale:
         return {wanted[0]: _single(terms, wanted[0], others, semiring, memory_limit)}
+    solved = marginals_of_system(terms, wanted, batch, plates or scale, semiring)
+    if solved is not None:
+        return dict(zip(wanted, solved, strict=True))
     plan, terms, arrays = find_plan_with_arrays(problem_of(terms, summed, plates, scale, memory_limit), terms, True)
     beliefs = None if arrays else table_marginals(plan, terms, semiring, wanted, tuple(batch))
     if beliefs is None:
@@ -199,10 +207,15 @@ def argmax(factors: Factors, names: Scopes, plates: Sequence[Name] = ()) -> dict
     >>> argmax(fb.Table([[0.5, 0.75], [0.25, 0.0]], ("a", "b")), ("a", "b"))
     {'a': np.int64(0), 'b': np.int64(1)}
     """
-    asked = _assignment_plan(factors, names, plates, "argmax over")
+    terms, targets, inputs = _assignment_terms(factors, names, plates, "argmax over")
+    best = mode_of_system(terms, [name for name, _ in targets], plates)
+    if best is not None:
+        return {name: np.array(best[name].array)[()] for name, _ in targets}
+    asked = _assignment_plan(terms, targets, plates, inputs)
     assignment = on_engine(_run_argmax, asked.plan, asked.terms)
     _require_chosen(assignment, asked.names, partial(_run_argmax, asked.plan, asked.terms))
-    return {name: _plain(assignment[name], name, asked) for name in asked.names}
+    others = asked.batch_and_plates()
+    return {name: _plain(assignment[name], name, asked, *others) for name in asked.names}
 
 
 def sample(key: Data, factors: Factors, names: Scopes, plates: Sequence[Name] = (), *, n: int | None = None) -> dict:
@@ -220,10 +233,12 @@ def sample(key: Data, factors: Factors, names: Scopes, plates: Sequence[Name] = 
         n = len(key.numbers)
     if n is not None and (isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1):
         raise DataError(f"n={n!r} samples", expected="a whole number of at least 1, or None for one without an axis")
-    asked = _assignment_plan(factors, names, plates, "a sample of")
+    terms, targets, inputs = _assignment_terms(factors, names, plates, "a sample of")
+    asked = _assignment_plan(terms, targets, plates, inputs)
     values = on_engine(_run_sample, asked.plan, asked.terms, 1 if n is None else n, arrays=(key,))
     _require_chosen(values, asked.names, partial(_run_sample, asked.plan, asked.terms, key, 1))
-    drawn = {name: _plain(values[name], name, asked, 1 if n is None else n) for name in asked.names}
+    others, count = asked.batch_and_plates(), 1 if n is None else n
+    drawn = {name: _plain(values[name], name, asked, *others, count) for name in asked.names}
     return drawn if n is not None else {name: value[0] for name, value in drawn.items()}
 
 
@@ -276,13 +291,26 @@ class _Assignment(NamedTuple):
     arrays: Mapping[Name, tuple[Name, ...]]
     inputs: Mapping[Name, Any]
 
+    def batch_and_plates(self) -> tuple[list[Name], set[Name]]:
+        """The inputs that no value is asked for, and all plates."""
+        plates = {plate for home in self.plan.scopes.values() for plate in home} | set(self.plan.plates)
+        plates |= {plate for opened in self.arrays.values() for plate in opened}
+        return [name for name in self.inputs if name not in self.plan.scopes], plates
 
-def _assignment_plan(factors: Factors, names: Scopes, plates: Sequence[Name], verb: str) -> _Assignment:
+
+def _assignment_terms(
+    factors: Factors, names: Scopes, plates: Sequence[Name], verb: str
+) -> tuple[list[Factor], list[tuple[Name, Any]], dict[Name, Any]]:
+    """The terms of a question for values of names, the names with where they live, and the inputs as asked."""
     given = split_terms(factors)
     with known_names(given, names):
         terms, targets = covering_terms(converted(given), names, verb)
     inputs = merge_inputs(*(term.inputs for term in terms))
-    terms = [promoted(term) for term in together(terms, [name for name, _ in targets], plates)]
+    joined = together(terms, [name for name, _ in targets], plates)
+    return [promoted(term) for term in joined], targets, inputs
+
+
+def _assignment_plan(terms: list[Factor], targets: list, plates: Sequence[Name], inputs: Mapping) -> _Assignment:
     plan, terms, arrays = find_plan_with_arrays(problem_of(terms, targets, plates), terms, True)
     if plan.slices:
         raise MemoryLimit(
@@ -302,20 +330,21 @@ def _run_sample(plan: Plan, factors: Sequence[Factor], key: Data, n: int) -> dic
     randomness = source_of(key, n, engine_of(factors))
     values = choose_from_tables(plan, factors, sum_product, randomness)
     if values is None:
+        values = draws_of_system(plan, factors, randomness)
+    if values is None:
         randomness = source_of(key, n, engine_of(factors))
         values = descend(plan, factors, sum_product, partial(interpret, DRAW, randomness))
     randomness.finish()
     return values
 
 
-def _plain(value: Array, name: Name, asked: _Assignment, n: int | None = None) -> Data:
+def _plain(
+    value: Array, name: Name, asked: _Assignment, batch: list[Name], plates: set[Name], n: int | None = None
+) -> Data:
     """The numbers of an assignment: samples first, then batch inputs and plates in the order of the inputs."""
-    value = plated_value(value, asked.arrays.get(name, ()))
-    plan, inputs = asked.plan, asked.inputs
-    plates = {plate for home in plan.scopes.values() for plate in home} | set(plan.plates)
-    plates |= {plate for opened in asked.arrays.values() for plate in opened}
-    batch = [other for other in inputs if other not in plan.scopes and (other in value.inputs or other not in plates)]
-    names = [*([SAMPLES] if n is not None else []), *batch]
+    value, inputs = plated_value(value, asked.arrays.get(name, ())), asked.inputs
+    own = [other for other in batch if other in value.inputs or other not in plates]
+    names = [*([SAMPLES] if n is not None else []), *own]
     event = value.output.shape
     shape = [*(n if other is SAMPLES else inputs[other].extent for other in names), *event]
     data = namespace(value.array).broadcast_to(align(value.array, value.names, names, len(event)), shape)
@@ -329,7 +358,9 @@ def sum_by_plan(semiring: Semiring, f: Product, names: tuple) -> Factor:
         f = Product(*converted(f.terms))
     if any(isinstance(name, Bound) for name in f.inputs):
         return _with_canonical_bounds(semiring, f, names)
-    if all([term.lists_cells for term in f.terms]):  # the commonest question, asked a thousand times
+    if (
+        all([term.lists_cells for term in f.terms]) and asked_engine() != "sparse"
+    ):  # the commonest question, asked a thousand times
         sizes = tuple([(name, domain.size or 1) for name, domain in f.inputs.items()])
         scopes = tuple([tuple(term.inputs) for term in f.terms])
         return _run(Problem(scopes, sizes, tuple([(name, None) for name in names])), f.terms, semiring)
@@ -337,7 +368,8 @@ def sum_by_plan(semiring: Semiring, f: Product, names: tuple) -> Factor:
         return _eliminate(list(f.terms), names, (), semiring, None, None)
 
     def run(terms: Sequence[Factor]) -> Factor:
-        return _run(problem_of(terms, [(name, None) for name in names]), terms, semiring)
+        summed = [(name, None) for name in names]
+        return total_of_system(terms, summed, (), semiring) or _run(problem_of(terms, summed), terms, semiring)
 
     return one_or_other(run, together(f.terms, names, semiring=semiring), list(f.terms))
 

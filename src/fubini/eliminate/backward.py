@@ -16,6 +16,7 @@ from fubini.base.interpretations import interpret
 from fubini.base.names import Name
 from fubini.base.semirings import Semiring, same_pair
 from fubini.eliminate.forward import contract, embed, forward, read, results
+from fubini.eliminate.level_tables import marginals_by_levels
 from fubini.eliminate.passes import over_slices
 from fubini.eliminate.plan import Plan, Step
 from fubini.errors import Intractable
@@ -123,6 +124,9 @@ def run_marginals(
     steps = {name: step for name, step in at_once_steps(plan, semiring).items() if name in names}
     source = providers(plan, [name for name in names if name not in steps])
     wanted = wanted_slots(plan, [*source.values(), *(len(plan.inputs) + step for step in steps.values())])
+    by_levels = None if steps else marginals_by_levels(plan, factors, semiring, source, wanted, batch)
+    if by_levels is not None:
+        return by_levels
     domains = merge_inputs(*(factor.inputs for factor in factors)) if plan.slices else {}
 
     def one_pass(at: Sequence[Factor], values: dict) -> list[Factor]:

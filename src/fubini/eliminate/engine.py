@@ -11,6 +11,7 @@ from jax.core import Tracer
 
 from fubini.base.interpretations import interpret
 from fubini.eliminate.plan import Plan
+from fubini.engines.choice import asked_engine
 from fubini.errors import Intractable
 from fubini.numerics.in_range import compiled
 from fubini.terms.factor import Factor, product, terms_of
@@ -47,13 +48,18 @@ def on_engine(run: Callable, plan: Plan, factors: Sequence[Factor], *static: Any
     """run(plan, factors, *arrays, *static) on the engine of the data; step by step where numbers decide a rule."""
     if engine_of(factors) == "xla":
         try:
-            return compiled(_planned, (run, plan, static), [portable(fixed(factor)) for factor in factors], arrays)
+            return compiled(
+                _planned, (run, plan, static, asked_engine()), [portable(fixed(factor)) for factor in factors], arrays
+            )
         except Intractable:
             pass
     return run(plan, factors, *arrays, *static)
 
 
-def _planned(run: Callable, plan: Plan, static: tuple, factors: Sequence[Factor], arrays: tuple) -> Any:
+def _planned(
+    run: Callable, plan: Plan, static: tuple, asked: str | None, factors: Sequence[Factor], arrays: tuple
+) -> Any:
+    """The run inside a compiled function, which is one of its own for each engine that is asked for."""
     return run(plan, factors, *arrays, *static)
 
 

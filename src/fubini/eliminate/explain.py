@@ -14,6 +14,8 @@ from fubini.eliminate.array_variables import find_plan_with_arrays
 from fubini.eliminate.explanation import Explanation, Line
 from fubini.eliminate.flat_tables import engine_name
 from fubini.eliminate.forward import embed, find_plan, forward
+from fubini.eliminate.level_tables import is_by_levels
+from fubini.eliminate.linear_systems import total_of_system
 from fubini.eliminate.plan import Plan, Step
 from fubini.eliminate.prepare import (
     Factors,
@@ -91,7 +93,9 @@ def explain(
         lines = tuple(_lines(plan, terms, semiring))
         more = f", … {len(names) - TITLED:,} more" if len(names) > TITLED else ""
         title = f"{semiring} over {listed(names[:TITLED])}{more}"
-        engine = engine_name(plan, terms, semiring)
+        is_whole = total_of_system(terms, summed, plates or scale, semiring) is not None
+        by_scans = not is_whole and is_by_levels(plan, terms, semiring)
+        engine = "system" if is_whole else "scans" if by_scans else engine_name(plan, terms, semiring)
         return Explanation(title, lines, plan, engine, arrays=arrays, conversions=tuple(conversions))
 
     return one_or_other(run, together(terms, names, plates, semiring, scale), terms)

@@ -17,7 +17,9 @@ from fubini.terms.exactness import Exactness, exactly
 
 ENGINES = {
     "numpy": "NumPy, step by step",
+    "system": "NumPy, all together as one sparse linear system",
     "loops": "NumPy, in compiled loops once questions pay for loading them",
+    "scans": "XLA, few scans over the levels of the plan",
     "xla": "XLA, one compiled function",
     "trace": "the trace in progress",
 }

@@ -10,6 +10,7 @@ from fubini.base.interpretations import current, interpret
 from fubini.base.names import Name
 from fubini.base.semirings import Semiring, max_product, same_pair, sum_product
 from fubini.eliminate.flat_plans import compiled_plan, is_plain
+from fubini.eliminate.level_tables import results_by_levels
 from fubini.eliminate.passes import over_slices, reached_by_slices
 from fubini.eliminate.plan import PLANS, Plan, Step
 from fubini.eliminate.plates import Problem, make_plan
@@ -140,6 +141,9 @@ def run_forward(plan: Plan, factors: Sequence[Factor], semiring: Semiring) -> li
     def one_pass(at: Sequence[Factor], values: dict) -> list[Factor]:
         return results(plan, forward(plan, [embed(semiring, factor) for factor in at], semiring))
 
+    by_levels = results_by_levels(plan, factors, semiring)
+    if by_levels is not None:
+        return by_levels
     reached = reached_by_slices(plan) if plan.slices else None
     totals = over_slices(plan, factors, semiring, one_pass, reached)
     if not semiring.homogeneous:  # its ⊗ is not the product of weights: the results are joined in the carrier

@@ -32,6 +32,7 @@ from fubini.factors import piecewise_expectations as piecewise_expectations
 from fubini.factors import piecewise_rules as piecewise_rules
 from fubini.factors import properness as properness
 from fubini.factors import samples as samples
+from fubini.factors import solved_gaussians as solved_gaussians
 from fubini.factors import sparse_carry as sparse_carry
 from fubini.factors import sparse_choice as sparse_choice
 from fubini.factors import sparse_gaussian as sparse_gaussian

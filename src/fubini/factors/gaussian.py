@@ -117,8 +117,23 @@ class Gaussian(Factor):
         return quadratic
 
     @property
+    def exactness(self) -> Exactness:
+        """The approximations behind its numbers."""
+        return self.scale.mark.without_error()
+
+    @property
     def is_known_zero(self) -> bool:
         return self.scale.is_known_zero
+
+    @property
+    def is_solvable(self) -> bool:
+        is_solvable = self.__dict__.get("_cached_solvable")
+        if is_solvable is None:
+            v, _, M, _, _ = self.quadratic
+            plain = all([type(x) is np.ndarray and x.dtype == np.float64 for x in (v, M)])
+            is_solvable = plain and v.ndim == 1 and M.ndim == 2 and self.scale.is_solvable
+            self.__dict__["_cached_solvable"] = is_solvable
+        return is_solvable
 
     @property
     def info(self) -> Array:

@@ -102,6 +102,10 @@ class Table(Factor):
         return self.is_on_numpy and not self._scaled.any()
 
     @property
+    def is_solvable(self) -> bool:
+        return not self.inputs and _is_double(self._scaled) and _is_double(self._shift)
+
+    @property
     def is_on_numpy(self) -> bool:
         """Whether its weights are an array or a number of NumPy."""
         return isinstance(self._scaled, (np.ndarray, np.generic))
@@ -122,7 +126,11 @@ class Table(Factor):
         >>> (Table([1.0, 3.0], ("a",)) * 1e3).normalize().weights
         array([0.25, 0.75])
         """
-        if type(self._shift) is float and self._shift == 0.0 and type(self._scaled) is np.ndarray:
+        if (
+            type(self._shift) is float
+            and self._shift == 0.0
+            and (type(self._scaled) is np.ndarray or is_jax(self._scaled))
+        ):
             return self._scaled
         return read_linear(Scaled(self._scaled, self._spread_shift()))
 
@@ -304,6 +312,11 @@ def _sum_of_products(pair: Scaled, values: Data) -> Data:
     xp = namespace(pair.weights, values)
     zero = pair.weights == 0
     return xp.sum(xp.where(zero, 0.0, read_linear(pair) * xp.where(zero, 0.0, values)))
+
+
+def _is_double(data: Data) -> bool:
+    """Whether numbers are NumPy's, in double precision."""
+    return type(data) is float or (isinstance(data, (np.ndarray, np.generic)) and data.dtype == np.float64)
 
 
 def _axes(weights: Data, names: Axes) -> dict[Name, Domain]:

@@ -22,8 +22,13 @@ class LowerColumns(NamedTuple):
     entries: np.ndarray
 
 
+FEW = 1_000  # columns that are gone through by NumPy, in the time that the loops take to be loaded or less
+
+
 def selected_inverse(lower: LowerColumns, pivots: np.ndarray, pattern: Any) -> LowerColumns:
     """The inverse of L D Lᵀ in a pattern that has that of L in it, filled in to be closed."""
+    if len(pivots) <= FEW:
+        return _inverse_of_few(lower, pivots, pattern)
     filled, inverted = _compiled()
     starts, rows = filled(pattern.indptr.astype(np.int64), pattern.indices.astype(np.int64), len(pivots))
     csc_array: Any = scipy.sparse.csc_array
@@ -32,6 +37,43 @@ def selected_inverse(lower: LowerColumns, pivots: np.ndarray, pattern: Any) -> L
     starts, rows = closed.indptr.astype(np.int64), closed.indices.astype(np.int64)
     own = lower.starts.astype(np.int64), lower.rows.astype(np.int64), lower.entries
     return LowerColumns(starts, rows, inverted(starts, rows, *own, pivots))
+
+
+def _inverse_of_few(lower: LowerColumns, pivots: np.ndarray, pattern: Any) -> LowerColumns:
+    """The same on a dense matrix, column by column."""
+    size = len(pivots)
+    below = _filled_below(pattern.indptr.tolist(), pattern.indices.tolist(), size)
+    inverse, starts = np.zeros((size, size)), lower.starts.tolist()
+    for j in range(size - 1, -1, -1):
+        start, end = starts[j] + 1, starts[j + 1]
+        variance = 1.0 / pivots[j]
+        if len(below[j]) == 1:
+            (k,), slope = below[j], lower.entries[start] if end > start else 0.0
+            inverse[k, j] = inverse[j, k] = shared = -slope * inverse[k, k]
+            variance -= slope * shared
+        elif below[j]:
+            filled, own, entries = np.array(below[j]), lower.rows[start:end], lower.entries[start:end]
+            column = -(inverse[filled[:, None], own] @ entries)
+            inverse[filled, j] = inverse[j, filled] = column
+            variance -= inverse[j, own] @ entries
+        inverse[j, j] = variance
+    columns = np.repeat(np.arange(size), [1 + len(rows) for rows in below])
+    rows = np.array([row for j, others in enumerate(below) for row in (j, *others)], np.int64)
+    ends = np.cumsum([0, *(1 + len(others) for others in below)])
+    return LowerColumns(ends, rows, inverse[rows, columns])
+
+
+def _filled_below(starts: list[int], rows: list[int], size: int) -> list[list[int]]:
+    """The rows below the diagonal of each column, with those that are filled in, in order."""
+    waiting: list[set[int]] = [set() for _ in range(size)]
+    below: list[list[int]] = []
+    for j in range(size):
+        own = waiting[j].union(rows[starts[j] : starts[j + 1]])
+        own.discard(j)
+        below.append(sorted(own))
+        if own:
+            waiting[below[j][0]] |= own
+    return below
 
 
 @cache

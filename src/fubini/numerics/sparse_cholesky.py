@@ -24,6 +24,7 @@ algebra: Any = sparse_algebra
 Matrix = Any
 ROUNDING = 1e-6  # the largest error of a log-determinant
 LARGEST = 10**9  # entries of an envelope, of which a factor in the order of SuperLU has a small part
+PROBES = 8  # vectors of random signs from which a trace is estimated
 DRAWS = 64  # right sides that are solved for at once: each is a column as long as the unknowns
 
 
@@ -46,6 +47,18 @@ class SparseCholesky:
         sizes = self.matrix.diagonal()[self.order]
         with np.errstate(over="ignore", invalid="ignore"):
             return bool(np.finfo(float).eps * np.sum(sizes / self.pivots) <= ROUNDING)
+
+    @cached_property
+    def rounding(self) -> float:
+        """ε Σ_j P_jj (P⁻¹)_jj: so far may rounding in P move log |P|, and entries of P⁻¹ relative to their size.
+
+        The sum is the trace of P⁻¹ with rows and columns scaled, which random signs estimate (Hutchinson 1990).
+        """
+        if not self.is_regular:
+            return math.inf
+        signs = np.random.default_rng(0).choice((-1.0, 1.0), (len(self.pivots), PROBES))
+        probes = np.sqrt(self.matrix.diagonal())[:, None] * signs
+        return float(np.finfo(float).eps * np.sum(probes * self.solve(probes)) / PROBES)
 
     @property
     def logdet(self) -> float:
@@ -132,8 +145,8 @@ def envelope(matrix: Matrix) -> int:
     return int((places - first).sum())
 
 
-def factorise(matrix: Matrix) -> SparseCholesky:
-    """Factorise a symmetric matrix, if it fills in little enough to be kept."""
+def factorise(matrix: Matrix, keep_order: bool = False) -> SparseCholesky:
+    """Factorise a symmetric matrix, if it fills in little enough to be kept; in the order of its rows if asked to."""
     size: int = matrix.shape[0]
     if (entries := envelope(matrix)) > LARGEST:
         raise DataError(
@@ -142,9 +155,10 @@ def factorise(matrix: Matrix) -> SparseCholesky:
             nearest=f"{entries:,}: each is coupled to many that are not near each other, as in a random graph",
             advice="observe some of them, or sample the model with NumPyro",
         )
+    order = "NATURAL" if keep_order else "MMD_AT_PLUS_A"
     try:
         factors = algebra.splu(
-            matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True, "Equil": False}
+            matrix, permc_spec=order, diag_pivot_thresh=0.0, options={"SymmetricMode": True, "Equil": False}
         )
     except RuntimeError:  # exactly singular
         return SparseCholesky(matrix, None, np.zeros(size))

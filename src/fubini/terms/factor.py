@@ -109,6 +109,14 @@ class Factor(Term):
         return ()
 
     @property
+    def is_solvable(self) -> bool:
+        """Whether it is the exponential of a quadratic function of real variables, or a constant, in double precision.
+
+        A product of such factors of NumPy has a rule of SOLVE.
+        """
+        return False
+
+    @property
     def storage(self) -> Storage:
         """The numbers that it holds, and the costs of its products and sums, as the planner asks for them."""
         return DENSE
@@ -716,6 +724,10 @@ class Unit(Factor):
 
     def __init__(self, inputs: Mapping[Name, Domain]) -> None:
         self._set(domains=tuple(inputs.items()), inputs=dict(inputs))
+
+    @property
+    def is_solvable(self) -> bool:
+        return not self.inputs
 
     def _renamed(self, names: Mapping[Name, Name]) -> Factor:
         return Unit({names.get(name, name): domain for name, domain in self.inputs.items()})
