@@ -23,6 +23,7 @@ from fubini.numerics.sparse_least_squares import SparseRows
 
 np_of_jax: Any = jnp  # some functions of which have no types that are known
 linalg: Any = scipy.linalg
+np_linalg: Any = np.linalg
 ROUNDING = 1e-2  # the largest error of log |C|
 LARGE = 256  # rows of a triangle that BLAS inverts sooner
 
@@ -135,9 +136,9 @@ def _differentiate_inverse(primals: Any, tangents: Any) -> Any:
 def cholesky(K: Data) -> Data:
     """L with K = L Lᵀ, lower triangular; not numbers where K is not positive definite."""
     if xp_of(K) is not np:
-        return cast(Data, np_of_jax.linalg.cholesky(K))
+        return np_of_jax.linalg.cholesky(K)
     try:
-        return np.linalg.cholesky(K)
+        return np_linalg.cholesky(K)
     except np.linalg.LinAlgError:
         return np.full_like(K, np.nan)
 
