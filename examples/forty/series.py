@@ -186,7 +186,7 @@ def studies(folder: Path | None) -> list[Study]:
         Study("seal", seal, seal_peer, (len(walked),), walked, (2,), "smc", ("stay", "low", "gap", "spread"),
               "harbour_seals/seal_steps_2h.csv.gz", anew=("state",)),
         Study("crash", curve, curve_peer, (times[some] / 10.0,), push[some] / 40.0, (times[some] / 10.0,),
-              "quadrature", ("amplitude", "length", "noise"), "classic/mcycle.csv"),
+              "quadrature", ("amplitude", "length", "noise"), "classic/mcycle.csv", anew=("f",)),
         Study("disasters that wander", intensity, intensity_peer, (28,),
               disasters[:112].reshape(28, 4).sum(axis=1).astype(int), (28,), "smc",
               ("start", "wander"), "classic/coal_disaster_yearly.csv"),

@@ -26,8 +26,9 @@ from fubini.numerics.kronecker_least_squares import KroneckerRows, KroneckerSolu
 from fubini.numerics.least_squares import DENSE, LeastSquaresSolution, Unknowns, solve
 from fubini.numerics.sparse_callbacks import TracedSolution, solve_sparse
 from fubini.numerics.sparse_least_squares import RowSizes, SparseRows, SparseSolution, joined_rows
+from fubini.numerics.whitened_least_squares import WhitenedRows, WhitenedSolution, solve_whitened, whitened_rows
 
-Solution = LeastSquaresSolution | SparseSolution | TracedSolution | KroneckerSolution
+Solution = LeastSquaresSolution | SparseSolution | TracedSolution | KroneckerSolution | WhitenedSolution
 
 
 def evaluate(of: Node, arrays: Mapping[Leaf, Data], order: Sequence[Index] = ()) -> Data:
@@ -181,6 +182,8 @@ class Evaluation:
             return self.solutions[key]
         if frame.kronecker is not None:
             self.solutions[key] = KroneckerSolution(self.kronecker_rows(rows))
+        elif frame.is_whitened:
+            self.solutions[key] = solve_whitened(self.whitened_rows(frame, rows))
         elif is_sparse:
             self.solutions[key] = solve_sparse(*self.sparse_rows(frame, rows))
         else:
@@ -195,6 +198,11 @@ class Evaluation:
     def kronecker_rows(self, rows: tuple[Node, ...]) -> KroneckerRows:
         """The matrices and numbers of a problem with a Kronecker precision."""
         return KroneckerRows(*map(self._matrix, rows))
+
+    def whitened_rows(self, frame: Unknowns, rows: tuple[Node, ...]) -> WhitenedRows:
+        """The covariance and the mean of unknowns, and the rows of their data."""
+        covariance, mean, *data = rows
+        return whitened_rows(self._matrix(covariance), self._matrix(mean), self.sparse_rows(frame, tuple(data))[0])
 
     def _matrix(self, part: Node) -> Data:
         body = self.opened(part)[1]

@@ -148,7 +148,8 @@ def front_of(rows: Node) -> tuple[list[tuple[Node, float]], Node]:
 
 def has_triangle(rows: Node, frame: Unknowns, unknown: Callable[[Node], bool]) -> bool:
     """Many rows of a single problem, which data alone decide but for a common weight."""
-    if frame.length is not None or not frame.is_dense or rows.free or math.prod(rows.args[0]) <= 2 * frame.width:
+    is_plain = frame.length is None and frame.is_dense and not frame.is_whitened
+    if not is_plain or rows.free or math.prod(rows.args[0]) <= 2 * frame.width:
         return False
     front, body = front_of(rows)
     weight, *others = body.args[1:]

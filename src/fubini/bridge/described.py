@@ -77,6 +77,8 @@ def _together(step: IntegrationStep, result: Block | Student) -> ExplainedIntegr
     if frame.length is not None:
         shape.append(f"a chain of {frame.length:,}")
     few = " by a sparse precision" if frame.is_sparse else ""
+    if frame.is_whitened:
+        few = " by the covariance of the data"
     if frame.kronecker is not None:
         few = " by a Kronecker product of {} × {}".format(*frame.kronecker)
     shape.append(f"{frame.cell:,} coupled{few}")

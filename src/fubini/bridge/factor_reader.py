@@ -32,8 +32,7 @@ from fubini.families.functions import MINUS_INFINITY
 from fubini.read import all_rules as all_rules
 from fubini.read.jaxpr_reader import Reader
 from fubini.read.log_density import log_density
-from fubini.read.scaled_matrix import positive_definite_entries
-from fubini.read.symbolic_array import SymbolicArray, of_leaf
+from fubini.read.symbolic_array import SymbolicArray, of_leaf, whole_leaf
 from fubini.terms.factor import Factor, Unit, Weight, terms_of
 from fubini.terms.indexing import Fold, Stack
 from fubini.terms.value import Apply, Array, Getitem, Substitution, Value, Variable
@@ -280,9 +279,9 @@ class FactorReader:
             return SymbolicArray(part.shape, lambda *at: _rewritten(part.at(*at), inside, {}))
 
         operands = tuple(map(rewritten, made.operands))
-        matrix = positive_definite_entries(operands[0]) if leaf.root_of is not None else None
-        if leaf.root_of is not None and matrix is not None and matrix.leaf.shape == leaf.shape:
-            return self.reader.root(matrix.leaf, leaf.root_of[1], made.function)
+        matrix = whole_leaf(operands[0]) if leaf.root_of is not None else None
+        if leaf.root_of is not None and matrix is not None:
+            return self.reader.root(matrix, leaf.root_of[1], made.function)
         return self.reader.opaque_array(leaf.name, leaf.shape, made.function, operands)
 
 

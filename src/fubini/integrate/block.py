@@ -19,6 +19,7 @@ from fubini.integrate.coupling import CoupledSquare, LatentLayout, layout_of
 from fubini.integrate.kronecker_layout import KroneckerBlock, kronecker_block
 from fubini.integrate.shared_root import shared_root
 from fubini.integrate.sparse_layout import sparse_layout
+from fubini.integrate.whitened_layout import WhitenedBlock, whitened_block
 
 
 class Block(NamedTuple):
@@ -48,6 +49,8 @@ def eliminated_together(terms: Sequence[Node], latents: Sequence[Leaf]) -> Block
     common = _common([square.weight for square in squared])
     if (kronecker := kronecker_block(squared, latents, common)) is not None:
         return _of_kronecker(kronecker, common, (*rest, *([outside] if outside is not ZERO else [])), tuple(latents))
+    if (whitened := whitened_block(squared, latents, common)) is not None:
+        return _of_whitened(whitened, common, rest, outside, tuple(latents))
     layout = layout_of(squared, tuple(latents))
     layout = sparse_layout(layout, squared, latents) or layout
     rows = tuple(row(square, common, layout) for square in squared)
@@ -72,6 +75,23 @@ def _of_kronecker(
     logdet = plus(scale(size, log_rate(front)), node("logdet", layout.frame, *rows))
     rss = plus(times(front, node("rss", layout.frame, *rows)), scatter)
     value = add(((ONE, 0.5 * size * math.log(2 * math.pi)), (logdet, -0.5), (rss, -0.5)))
+    return Block((*rest, value), latents, layout, front, rows, logdet)
+
+
+def _of_whitened(
+    problem: WhitenedBlock,
+    common: Mapping[Node, float],
+    rest: Sequence[Node],
+    outside: Node,
+    latents: tuple[Leaf, ...],
+) -> Block:
+    """The integral over a vector by the covariance of its data: |P|  =  |w AᵀA| |C|; log |A| is outside too."""
+    layout, prior, data, log_prior = problem
+    rows = (*prior, *(row(square, common, layout) for square in data))
+    front, size = multiply(common.items()), float(layout.size)
+    logdet = plus(log_prior, node("logdet", layout.frame, *rows))
+    rss = times(front, node("rss", layout.frame, *rows))
+    value = add(((outside, 1.0), (ONE, 0.5 * size * math.log(2 * math.pi)), (logdet, -0.5), (rss, -0.5)))
     return Block((*rest, value), latents, layout, front, rows, logdet)
 
 

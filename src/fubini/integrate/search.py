@@ -60,6 +60,8 @@ def work(step: IntegrationStep) -> float:
     layout = step.result.layout
     if layout.frame.is_sparse:
         return 16 * float(layout.size) ** 1.5  # as on a grid
+    if layout.frame.is_whitened:
+        return float(layout.size) ** 3 / 3
     if layout.frame.kronecker is not None:
         return 16.0 * sum(size**3 for size in layout.frame.kronecker)  # of singular values
     return float(layout.size) * layout.frame.cell**2

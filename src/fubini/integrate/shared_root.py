@@ -48,14 +48,14 @@ def shared_root(squares: Sequence[CoupledSquare], latents: Sequence[Leaf]) -> Sh
     if len(latents) != 1 or not latents[0].shape:
         return None
     (latent,) = latents
-    roots = {leaf for square in squares for leaf in _leaves(square) if leaf.root_of is not None}
+    roots = {leaf for square in squares for leaf in _leaves(square) if _is_of_latent(leaf)}
     if len(roots) != 1 or latent.shape[-1] == 1:
         return None
     (root,) = roots
     if root.shape[-1] != latent.shape[-1] or root.shape[:-2] not in ((), latent.shape[:-1]):
         return None
     try:
-        vectors = [_vector(square, root, latent) for square in squares]
+        vectors = [vector_square(square, root, latent) for square in squares]
         if all(vector is not None for vector in vectors):
             return _integrated([vector for vector in vectors if vector is not None], root, latent)
         combinations = [_combination(square, root, latent) for square in squares]
@@ -71,7 +71,12 @@ def _leaves(square: CoupledSquare) -> set[Leaf]:
     return {leaf for each in nodes for leaf in each.leaves}
 
 
-def _vector(square: CoupledSquare, root: Leaf, latent: Leaf) -> VectorSquare | None:
+def _is_of_latent(leaf: Leaf) -> bool:
+    """Whether it is the root of matrices that are positive definite whatever they are."""
+    return leaf.root_of is not None and leaf.root_of[0].is_positive_definite
+
+
+def vector_square(square: CoupledSquare, root: Leaf, latent: Leaf) -> VectorSquare | None:
     """A square as one of the entries of A (s x − o); None where it is another."""
     if len(square.slopes) != 1 or root in square.weight.leaves:
         return None

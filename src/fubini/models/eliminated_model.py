@@ -25,6 +25,7 @@ from fubini.bridge.indexed_density import plan_of
 from fubini.eliminate.plan import Plan
 from fubini.engines.host_keys import split
 from fubini.errors import DataError, DomainError, listed
+from fubini.integrate.gamma_ratios import with_gamma_ratios
 from fubini.integrate.latent_draws import drawn
 from fubini.models.calls import as_numbers, require_in_domain
 from fubini.models.checks import require_allowed, required
@@ -222,7 +223,12 @@ class EliminatedModel(Shown):
         if not self.kept:
             return ()
         sites = frozenset(self.reading.sites.values())
-        return tuple(known_parts(self.plan.terms, lambda this: bool(this.leaves & sites)))
+        return tuple(known_parts(self._terms, lambda this: bool(this.leaves & sites)))
+
+    @cached_property
+    def _terms(self) -> tuple[Node, ...]:
+        """The terms of the density, as they are computed."""
+        return with_gamma_ratios(self.plan.terms)
 
     @cached_property
     def _prepared(self) -> list[Axes]:
@@ -271,7 +277,7 @@ class EliminatedModel(Shown):
     def log_density(self, values: Mapping[str, Data], numbers: Any = None, xp: Any = jnp) -> Data:
         """log p(data, remaining latents); not a number where it is infinite: no integral is, nor a density."""
         evaluation = self.evaluation(values, numbers, xp)
-        total = sum((evaluation.of(term).data for term in self.plan.terms), start=xp.zeros(()))
+        total = sum((evaluation.of(term).data for term in self._terms), start=xp.zeros(()))
         return xp.where(total == xp.inf, xp.nan, total)
 
     def draw_eliminated(self, key: Data, values: Mapping[str, Data], numbers: Any = None) -> dict[str, Data]:

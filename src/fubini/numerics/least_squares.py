@@ -27,6 +27,7 @@ class Unknowns(NamedTuple):
     cell: int
     is_sparse: bool = False  # few of them stand in each row, of one cell
     kronecker: tuple[int, int] | None = None  # rows and columns, where a cell is a matrix with a Kronecker precision
+    is_whitened: bool = False  # the covariance of a cell is known, and each row has one entry
 
     @property
     def is_dense(self) -> bool:

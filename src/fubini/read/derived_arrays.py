@@ -10,7 +10,7 @@ from fubini.algebra.node import Index, Node
 from fubini.families.parameters import DerivedParameter
 from fubini.read.jaxpr_reader import Reader
 from fubini.read.scaled_matrix import positive_definite_entries, without_scale
-from fubini.read.symbolic_array import SymbolicArray, of_leaf
+from fubini.read.symbolic_array import SymbolicArray, of_leaf, whole_leaf
 
 
 def derived_array(derived: DerivedParameter, given: Mapping[str, SymbolicArray], reader: Reader) -> SymbolicArray:
@@ -28,6 +28,14 @@ def derived_array(derived: DerivedParameter, given: Mapping[str, SymbolicArray],
     return SymbolicArray(known.shape, lambda *at: times(power(front, degree), known.at(*at)))
 
 
+def _root_of_computed(derived: DerivedParameter, matrix: SymbolicArray, reader: Reader) -> SymbolicArray | None:
+    """The root of a matrix that latents decide, as one of an array of its own; None of another function or matrix."""
+    if derived.root_power is None or matrix.rank != 2 or reader.numbers(matrix) is not None:
+        return None
+    leaf = whole_leaf(matrix) or whole_leaf(reader.made_of("matrix", matrix.shape, lambda part: part, matrix))
+    return None if leaf is None else reader.root(leaf, derived.root_power, derived.function)
+
+
 def _of_each(derived: DerivedParameter, matrix: SymbolicArray, reader: Reader) -> SymbolicArray:
     """Of matrices that are chosen from several, the function of all of them, and then chosen from."""
     fresh = [Index(size) for size in matrix.shape]
@@ -37,7 +45,9 @@ def _of_each(derived: DerivedParameter, matrix: SymbolicArray, reader: Reader) -
         return SymbolicArray(matrix.shape, lambda *at: roots.at(*latent.places(matrix, at)[:-2], *at[-2:]))
     chosen = entry.kind == "get" and entry.args[-2:] == tuple(map(index, fresh[-2:])) and len(entry.args) > 3
     if not chosen or matrix.constant is not None:
-        return reader.made_of(derived.label, derived.shape(matrix.shape), derived.function, matrix)
+        return _root_of_computed(derived, matrix, reader) or reader.made_of(
+            derived.label, derived.shape(matrix.shape), derived.function, matrix
+        )
     leaf = entry.args[0]
     known = reader.constant(reader.known[leaf]) if leaf in reader.known else of_leaf(leaf)
     every = reader.made_of(derived.label, derived.shape(leaf.shape), derived.function, known)

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fubini.algebra.build import ZERO, const, get
-from fubini.algebra.node import Leaf, Node
+from fubini.algebra.build import ZERO, const, get, index
+from fubini.algebra.node import Index, Leaf, Node
 from fubini.base.arrays import is_key
 from fubini.errors import NoRule
 
@@ -49,6 +49,14 @@ class SymbolicArray:
 def of_leaf(leaf: Leaf) -> SymbolicArray:
     """An array that nodes read."""
     return SymbolicArray(leaf.shape, lambda *at: get(leaf, *at))
+
+
+def whole_leaf(array: SymbolicArray) -> Leaf | None:
+    """The leaf whose entries are those of an array, all of them in order; None where there is none."""
+    at = tuple(ZERO if size == 1 else index(Index(size)) for size in array.shape)
+    entry = array.at(*at)
+    is_whole = entry.kind == "get" and entry.args[1:] == at and entry.args[0].shape == array.shape
+    return entry.args[0] if is_whole else None
 
 
 def of_numbers(data: Any, leaf_of: Callable[[np.ndarray], Leaf]) -> SymbolicArray:
