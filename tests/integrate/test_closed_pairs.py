@@ -235,7 +235,7 @@ def test_evidence_of_a_numpyro_function(name):
     assert float(value) == pytest.approx(np.log(quadrature(case, T)), rel=1e-4)
 
 
-@pytest.mark.parametrize("name", [name for name in CLOSED if "intervals" not in name])  # whose masks must be known
+@pytest.mark.parametrize("name", CLOSED)
 def test_evidence_of_factors(name):
     case = CASES[name]
     x = fb.Variable("x", case.domain)
@@ -245,7 +245,7 @@ def test_evidence_of_factors(name):
     assert float(value) == pytest.approx(np.log(quadrature(case, T)), rel=1e-4)
 
 
-@pytest.mark.parametrize("name", [name for name in CLOSED if "intervals" not in name])
+@pytest.mark.parametrize("name", CLOSED)
 def test_gradient_and_draws_of_factors(name):
     """As of the model, in single precision."""
     case = CASES[name]
@@ -309,6 +309,39 @@ def test_values_below_the_scale_of_a_pareto_have_no_mass(on):
         model(1.0).condition(y=on.array([0.5, 2.0])).log_evidence()
     inside = jax.jit(lambda scale: model(scale).condition(y=on.array([0.5, 2.0])).log_evidence().data)
     assert float(inside(1.0)) == -np.inf and np.isfinite(float(inside(0.4)))
+
+
+INTERVALS = CASES["Gamma, intervals without an end"]
+
+
+def intervals(y, right=CENSORED, t=T):
+    """The factors of intervals of which some have no end."""
+    data = dist.IntervalCensoredDistribution(dist.Exponential(fb.Variable("x", fb.Positive)), 0 * CENSORED, right)
+    return INTERVALS.prior(dist, t)("x") * data(y)
+
+
+@pytest.mark.parametrize("on", [np, jnp])
+def test_intervals_without_an_end_as_factors(on):
+    """Their tests and ends decide the plan: other numbers make another, in plates too, on the engine of the data."""
+    expected = np.log(quadrature(INTERVALS, T))
+    for given in (INTERVALS.y, INTERVALS.y, INTERVALS.y[::-1]):
+        value = intervals(on.asarray(given), on.asarray(CENSORED if given is INTERVALS.y else CENSORED[::-1]))
+        value = value.sum("x").log()
+        assert float(value) == pytest.approx(expected, rel=1e-6) and isinstance(value.data, jax.Array) == (on is jnp)
+    tests = [fb.Array(on.asarray(test), ("n",)) for test in (0 * CENSORED, CENSORED == 1)]
+    each = dist.IntervalCensoredDistribution(dist.Exponential(fb.Variable("x", fb.Positive)), *tests)
+    plate = INTERVALS.prior(dist, T)("x") * each(fb.Array(on.asarray(INTERVALS.y), ("n",))).product("n")
+    assert float(plate.sum("x").log()) == pytest.approx(expected, rel=1e-6)
+
+
+def test_intervals_with_two_ends_are_refused():
+    """Also after those of the same shape that have none."""
+    intervals(INTERVALS.y).sum("x")
+    for y, right in ((INTERVALS.y + np.array([0.0, 1.0]), CENSORED), (INTERVALS.y, 0 * CENSORED)):
+        with pytest.raises(fb.errors.Intractable, match="in log_one_minus_exp"):
+            intervals(y, right).sum("x")
+    with pytest.raises(fb.errors.Intractable, match="in log_one_minus_exp"):  # traced ones may have two
+        jax.jit(lambda y: intervals(y).sum("x").log().data)(INTERVALS.y)
 
 
 LEFT, RIGHT = np.array([0, 0, 1, 0, 1]), np.array([0, 1, 0, 0, 1])

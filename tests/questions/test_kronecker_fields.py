@@ -177,11 +177,46 @@ def test_other_noise_is_dense():
     assert float(post.log_evidence()) == pytest.approx(by_hand, rel=1e-6)
 
 
-def test_as_factors():
+def as_factors(noise=NOISE):
     K = jnp.kron(kernel(ROWS, LENGTHS[0]), kernel(COLUMNS, LENGTHS[1]))
     f = fb.Variable("f", fb.Reals[SIZE])
-    joint = dist.MultivariateNormal(MEAN, VARIANCE * K)("f") * dist.Normal(f, NOISE)(Y)
-    assert float(joint.sum("f").log()) == pytest.approx(expected(), rel=1e-5)
+    return dist.MultivariateNormal(MEAN, VARIANCE * K)("f") * dist.Normal(f, noise)(Y)
+
+
+def test_as_factors():
+    assert float(as_factors().sum("f").log()) == pytest.approx(expected(), rel=1e-5)
+    slope = jax.jit(jax.grad(lambda noise: as_factors(noise).sum("f").log().data))(NOISE)
+    assert float(slope) == pytest.approx((expected(noise=0.5001) - expected(noise=0.4999)) / 2e-4, rel=1e-4)
+
+
+DRAWS = {
+    "marginal": lambda n: by_covariance().condition(y=Y).marginal("f").sample(KEY, n=n)["f"],
+    "posterior": lambda n: by_precision().condition(y=2 * Y).posterior().sample(KEY, "f", n=n)["f"],
+    "predict": lambda n: by_root().condition(y=Y.reshape(ROWS, COLUMNS)).predict(KEY, "f", draws=n),
+    "infer, a matrix": lambda n: (
+        by_matrix()
+        .condition(y=Y.reshape(ROWS, COLUMNS))
+        .infer(KEY, draws=n, chains=1, progress=False)
+        .posterior["f"]
+        .values
+    ),
+    "factors": lambda n: as_factors().normalize("f").sample(KEY, "f", n=n)["f"],
+    "under jit": lambda n: jax.jit(
+        lambda noise: by_covariance(noise=noise).condition(y=jnp.asarray(Y)).marginal("f").sample(KEY, n=n)["f"]
+    )(NOISE),
+}
+
+
+@pytest.mark.parametrize("door", DRAWS)
+def test_draws(door):
+    """Means, variances, and variances of random sums of entries, within standard errors."""
+    count = 2000
+    draws = np.asarray(DRAWS[door](count)).reshape(count, SIZE)
+    mean, spread = expected_posterior()
+    assert np.abs((draws.mean(axis=0) - mean) / np.sqrt(np.diagonal(spread) / count)).max() < 5
+    np.testing.assert_allclose((draws.var(axis=0) / np.diagonal(spread)).mean(), 1, atol=0.02)
+    sums = np.random.default_rng(6).normal(size=(SIZE, 6))
+    np.testing.assert_allclose((draws @ sums).var(axis=0) / np.diagonal(sums.T @ spread @ sums), 1, atol=0.16)
 
 
 # -- more unknowns than dense matrices are used for -------------------------------------------------------------------

@@ -240,7 +240,14 @@ class Lifted:
         return np.asarray(result)
 
     def _run(self, arrays: tuple[Data, ...]) -> Data:
-        return with_own_arrays(self.function)(*arrays)
+        """Its numbers; compiled where it reads a NumPy array, of an object say, that JAX saw in the other precision."""
+        function = with_own_arrays(self.function)
+        try:
+            return function(*arrays)
+        except jax.errors.JaxRuntimeError as error:
+            if "INVALID_ARGUMENT" not in str(error):
+                raise
+            return jax.jit(function)(*arrays)
 
 
 def with_own_arrays(function: Callable[..., Any]) -> Callable[..., Any]:

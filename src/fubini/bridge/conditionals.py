@@ -7,17 +7,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 
 from fubini import distributions as dist
 from fubini.algebra.node import Leaf, Node
-from fubini.base.arrays import is_jax
-from fubini.base.domains import Domain
+from fubini.base.arrays import is_jax, namespace
+from fubini.base.domains import Domain, Integer
 from fubini.base.names import Name
 from fubini.bridge.expression import Expression, computed
 from fubini.bridge.integrand import Integrand
 from fubini.bridge.large_conditional import is_large, large_conditional
-from fubini.bridge.parameter import How, Parameter, nodes_of
+from fubini.bridge.parameter import WORDS, How, Parameter, nodes_of
 from fubini.distributions.density import Density
 from fubini.distributions.student_conditionals import students_in_turn
 from fubini.errors import NoRule, listed
@@ -26,9 +28,12 @@ from fubini.factors.table import Table
 from fubini.families.family import family_of, is_family
 from fubini.integrate.block import Block
 from fubini.integrate.configurations import CONFIGURATIONS
+from fubini.integrate.elimination import Eliminated
 from fubini.integrate.latent_distributions import family
 from fubini.integrate.search import IntegrationStep
 from fubini.integrate.student import Student
+from fubini.numerics.named_axes import align
+from fubini.numerics.randomness import SAMPLES, Randomness
 from fubini.terms.exactness import Exactness
 from fubini.terms.factor import Factor
 from fubini.terms.value import Array, Value, Variable, is_enumerable, to_array
@@ -105,6 +110,33 @@ class Conditionals:
         probabilities = to_array(probs)
         axes = (*probabilities.names, *places_of(name, len(leaf.shape)), name)
         return Table(probabilities.array, axes)._marked(probabilities.exactness)
+
+    def draw(self, step: IntegrationStep, randomness: Randomness) -> dict[Name, Array]:
+        """One draw of the variables of a step together, for each value of the names that these depend on."""
+        of, how = self.integrand, How(step)
+        names = {of.latents[name]: name for name in step.names}
+        leaves = (of.latents[step.names[0]],) if isinstance(step.result, Eliminated) else step.result.latents
+        ends = np.cumsum([math.prod(leaf.shape) for leaf in leaves])
+
+        def whole(slots: Mapping[Leaf, Value], given: tuple[Leaf, ...]) -> Parameter:
+            return Parameter("draw", how, leaves[0], (int(ends[-1]),), slots, of.reader, of.axes, given, self.mark)
+
+        inputs = whole(self.slots, ()).inputs
+        if not all(domain.is_finite for domain in inputs.values()):
+            raise self._refusal(step, step.names[0], f"it depends on {listed(inputs)}")
+        batch: dict[Name, Domain] = {SAMPLES: randomness.domain, **inputs}
+        extents = tuple(domain.extent for domain in batch.values())
+        words = jax.random.bits(randomness.next_key(), (*extents, 2), "uint32")
+        keys = Array._of(randomness.xp.asarray(words), tuple(batch), batch, Integer[2])
+        made = to_array(whole({**self.slots, WORDS: keys}, (WORDS,)))
+        numbers = align(made.array, made.names, tuple(batch), 1)
+        drawn: dict[Name, Array] = {}
+        for leaf, entries in zip(leaves, namespace(numbers).split(numbers, ends[:-1], -1), strict=True):
+            domain = of.domains[names[leaf]]
+            values = entries.reshape((*extents, *leaf.shape))
+            values = values.astype(int) if domain.is_discrete else values
+            drawn[names[leaf]] = Array._of(values, tuple(batch), batch, domain)
+        return drawn
 
     def modes(self, step: IntegrationStep) -> dict[Name, Value]:
         """The values at which the density of the variables of a step is greatest."""
@@ -197,10 +229,7 @@ class Conditionals:
         return self._on_engine(computed(Expression(node, used, of.reader, of.axes, event, mark=self.mark)))
 
     def _on_engine(self, value: Value) -> Value:
-        """Numbers as those of the factors are, where all that they were made of was read as constants."""
-        if not self.is_on_jax or not isinstance(value, Array) or is_jax(value.array):
-            return value
-        return Array._of(jnp.asarray(value.array), value.names, value.inputs, value.output, value.mark)
+        return on_jax(value) if self.is_on_jax and isinstance(value, Array) else value
 
     def _parameter(
         self,
@@ -229,6 +258,13 @@ class Conditionals:
             nearest=why,
             advice=f"draws do not need one: sample, predict(key, {name!r}) and infer(key) answer",
         )
+
+
+def on_jax(value: Array) -> Array:
+    """Numbers as those of factors on JAX are, where all that they were made of was read as constants."""
+    if is_jax(value.array):
+        return value
+    return Array._of(jnp.asarray(value.array), value.names, value.inputs, value.output, value.mark)
 
 
 def places_of(name: Name, rank: int) -> list[Name]:

@@ -21,9 +21,10 @@ from fubini.base.closure import Closure
 from fubini.base.names import Name
 from fubini.base.ops import Lifted
 from fubini.bridge.bounds import known_bounds
-from fubini.bridge.factor_reader import FactorReader, Facts, Unreadable, leaf_of
+from fubini.bridge.factor_reader import FactorReader, Facts, Unreadable, leaf_of, parts_of_density
 from fubini.bridge.indexed_density import Disintegration, IndexedDensity
 from fubini.bridge.integrand import Integrand
+from fubini.distributions.blueprint import interval_tests
 from fubini.eliminate.plan import PLANS
 from fubini.errors import Intractable, listed
 from fubini.factors.delta import Delta
@@ -76,6 +77,15 @@ def _lifted(term: Term) -> Iterator[Lifted]:
         yield from _lifted(child)
 
 
+def _decisive(term: Term) -> Iterator[Array]:
+    """The arrays whose entries decide the form of a density: ends of intervals, and the tests of which ends count."""
+    if (parts := parts_of_density(term)) is not None and (places := interval_tests(parts.blueprint)):
+        for part in (parts.value, *(parts.parameters[place] for place in places)):
+            yield from arrays_of(part)
+    for child in term.children:
+        yield from _decisive(child)
+
+
 @exact_disintegrate.rule
 def disintegrate(f: Factor, names: tuple) -> Disintegration:
     """f(x, y)  =  p(x | y) · Z(y)"""
@@ -116,7 +126,11 @@ def indexed(f: Factor, names: Sequence[Name], has_axes: bool = True) -> IndexedD
     whole = product(*terms)
     names = tuple(name for name in whole.inputs if name in names)  # as they first occur: orders begin with the last
     arrays = arrays_of(whole)
-    facts = {id(array.array): Facts.of(array.array) for array in arrays}
+    decisive = {id(array.array) for array in _decisive(whole)}
+    facts = {
+        id(array.array): (Facts.of_entries if id(array.array) in decisive else Facts.of)(array.array)
+        for array in arrays
+    }
     first: dict[int, int] = {}
     pattern = tuple(first.setdefault(id(array.array), place) for place, array in enumerate(arrays))
     read = captured(whole)

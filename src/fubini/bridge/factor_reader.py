@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -35,6 +35,7 @@ from fubini.read.log_density import log_density
 from fubini.read.symbolic_array import SymbolicArray, of_leaf, whole_leaf
 from fubini.terms.factor import Factor, Unit, Weight, terms_of
 from fubini.terms.indexing import Fold, Stack
+from fubini.terms.term import Term
 from fubini.terms.value import Apply, Array, Getitem, Substitution, Value, Variable
 
 Axes = Mapping[Name, Node]
@@ -88,10 +89,24 @@ class Facts(tuple):
         low, high = float(known.min()), float(known.max())
         return cls((shape, kind, *((low, high) if kind in "biu" else _coarse(low, high)), "data"))
 
+    @classmethod
+    def of_entries(cls, array: Data) -> Facts:
+        """All of its entries, where they decide a rule; of tracers, what is known."""
+        if is_traced(array) or not np.shape(array):
+            return cls.of(array)
+        known = np.asarray(array)
+        return cls((known.shape, known.dtype.str, known.tobytes(), None, "known"))
+
     @property
     def number(self) -> float | None:
         """The number that it is, if it is one and known."""
         return self[2] if not self[0] else None
+
+    @property
+    def entries(self) -> Data | None:
+        """All of its entries, if the plan depends on them."""
+        shape, kind, entries, _, role = self
+        return np.frombuffer(entries, kind).reshape(shape) if role == "known" else None
 
     def leaf(self, name: str) -> Leaf:
         """A leaf of which so much is known."""
@@ -131,9 +146,8 @@ class FactorReader:
         """log f."""
         if isinstance(factor, (Delta, Mixture)):
             raise Unreadable(factor)
-        if isinstance(factor, Density):
-            source: Distribution = factor.distribution
-            return self._density(source.blueprint, factor.value, source.leaf_values, self.axes)
+        if (parts := parts_of_density(factor)) is not None:
+            return self._density(*parts, self.axes)
         log = factor.value if isinstance(factor, Weight) else factor.log()
         return self.value(log, self.axes).at()
 
@@ -179,8 +193,8 @@ class FactorReader:
             return self._variable(value, axes)
         if isinstance(value, Array):
             return self._array(value, axes)
-        if isinstance(value, Apply) and isinstance(log_probability := _function(value.op), LogProbability):
-            log_p = self._density(log_probability.blueprint, value.args[0], value.args[1:], axes)
+        if (parts := parts_of_density(value)) is not None:
+            log_p = self._density(*parts, axes)
             return SymbolicArray((), lambda: log_p)
         if isinstance(value, Apply):
             return self._apply(value.op, [self.value(arg, axes) for arg in value.args], value)
@@ -217,6 +231,8 @@ class FactorReader:
             if facts.number is not None:
                 known = np.asarray(facts.number, float)
                 whole = SymbolicArray((), lambda: const(float(known)), known)
+            elif (entries := facts.entries) is not None:
+                whole = self.reader.constant(entries, f"known{len(self.reader.known)}")
             else:
                 leaf = facts.leaf(f"data{len(self.slots)}")
                 self.slots[leaf] = value
@@ -293,6 +309,24 @@ def _rewritten(node: Node, leaves: Mapping[Leaf, SymbolicArray], named: Mapping[
         return leaves[this.args[0]].at(*map(visit, this.children)) if own else remade(this, visit)
 
     return rewrite(node, change, dict(named))
+
+
+class DensityParts(NamedTuple):
+    """The distribution of a density without its parameters, its value and its parameters."""
+
+    blueprint: Blueprint
+    value: Value
+    parameters: Sequence[Value]
+
+
+def parts_of_density(term: Term) -> DensityParts | None:
+    """The parts of a density, or of its logarithm."""
+    if isinstance(term, Density):
+        source: Distribution = term.distribution
+        return DensityParts(source.blueprint, term.value, source.leaf_values)
+    if isinstance(term, Apply) and isinstance(log_probability := _function(term.op), LogProbability):
+        return DensityParts(log_probability.blueprint, term.args[0], term.args[1:])
+    return None
 
 
 def _function(op: Op) -> Any:

@@ -12,16 +12,19 @@ from fubini.algebra.build import plus
 from fubini.algebra.node import Leaf
 from fubini.base.arrays import is_traced
 from fubini.base.domains import Domain
+from fubini.base.interpretations import interpret
 from fubini.base.names import Name
-from fubini.bridge.conditionals import Conditionals
+from fubini.bridge.conditionals import Conditionals, on_jax
 from fubini.bridge.expression import Expression
 from fubini.bridge.integrand import Integrand
 from fubini.eliminate.plan import PLANS, Plan
 from fubini.errors import NoRule
 from fubini.factors.table import Table
+from fubini.numerics.randomness import Randomness
 from fubini.terms.exactness import Exactness, exactly
-from fubini.terms.factor import Factor, Unit, Weight, product
-from fubini.terms.value import Value, is_enumerable, to_array
+from fubini.terms.factor import Factor, Unit, Weight, product, substitute
+from fubini.terms.heads import DRAW
+from fubini.terms.value import Array, Value, is_enumerable, to_array
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +92,7 @@ class Disintegration:
         missing = {n: domain for n, domain in self.of.inputs.items() if n not in gone and n not in expression.inputs}
         if is_enumerable(expression):
             logs = to_array(expression)
+            logs = on_jax(logs) if self.of.is_on_jax else logs
             if not is_traced(logs.array) and np.isnan(logs.array).any():
                 self._require_parameters()
             made: Factor = Table.from_log(logs.array, tuple(logs.names))._marked(expression.exactness)
@@ -122,6 +126,27 @@ class Disintegration:
         for place, step in enumerate(steps):
             later = [name for after in steps[place + 1 :] for name in after.names]
             yield from reversed(self.of.conditionals.of_step(step, later))
+
+    def draw(self, randomness: Randomness) -> dict[Name, Array]:
+        """x ~ p(x | y), from the last that is eliminated to the first"""
+        try:
+            conditionals = self.conditionals
+        except NoRule:
+            whole = self if self.otherwise is None else self.otherwise()
+            if whole.plan.blocked:
+                raise
+            return whole._draw_steps(randomness)
+        chosen: dict[Name, Array] = {}
+        for term in reversed(conditionals):
+            chosen.update(interpret(DRAW, randomness, substitute(term, chosen), (term.own,)))
+        return chosen
+
+    def _draw_steps(self, randomness: Randomness) -> dict[Name, Array]:
+        """The same of all variables of a step at once, where these have no factors."""
+        chosen: dict[Name, Array] = {}
+        for step in reversed(self.plan.integrals):
+            chosen.update(self.of.given(chosen).conditionals.draw(step, randomness))
+        return chosen
 
     def marginal(self, names: tuple[Name, ...]) -> Factor:
         """p(x | y), of a plan that ends with x; of several, each given those of them that are eliminated after it."""

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from fubini.algebra.build import ZERO
@@ -17,7 +20,7 @@ from fubini.bridge.expression import Expression
 from fubini.integrate.block import Block
 from fubini.integrate.elimination import Eliminated
 from fubini.integrate.latent_distributions import block_parameters, conditional_parameters, parameters
-from fubini.integrate.latent_draws import over
+from fubini.integrate.latent_draws import drawn, over
 from fubini.integrate.latent_modes import mode
 from fubini.integrate.search import IntegrationStep
 from fubini.integrate.student import Student
@@ -27,6 +30,8 @@ from fubini.show.notation import Notation, Symbol
 from fubini.terms.exactness import Exactness, exactly
 from fubini.terms.fields import static_field
 from fubini.terms.value import Value
+
+WORDS = Leaf("words", (2,), is_integer=True)  # of the key of a draw
 
 
 class How:
@@ -102,6 +107,11 @@ class Parameter(Expression):
             logits = result.distribution.parameters["logits"]  # type: ignore[union-attr]
             scores = over(evaluation, logits, (*self.axes, *result.at))  # type: ignore[union-attr]
             return _from_zero(xp.exp(scores - log_sum_exp(scores)[..., None]), self.leaf, xp)
+        if self.which == "draw":
+            key = jax.random.wrap_key_data(evaluation.arrays[WORDS], impl="threefry2x32")
+            leaves = [self.leaf] if isinstance(result, Eliminated) else list(result.latents)
+            values = drawn(self.how.step, leaves, key, evaluation)
+            return jnp.concatenate([jnp.ravel(values[leaf]).astype(float) for leaf in leaves])
         if self.which == "mode":
             leaves = [self.leaf] if isinstance(result, Eliminated) else list(result.latents)
             return xp.asarray(mode(self.how.step, leaves, evaluation).values[self.leaf]).reshape(self.output.shape)
@@ -116,6 +126,10 @@ class Parameter(Expression):
         if self.which == "scale_tril":
             return _root(made["covariance"], xp)
         return xp.asarray(made[self.which]).reshape(self.output.shape)
+
+    @cached_property
+    def _is_quick(self) -> bool:
+        return self.which != "draw" and super()._is_quick
 
     def _made(self, evaluation: Evaluation) -> Callable[[], Mapping[str, Data]]:
         result = self.how.step.result

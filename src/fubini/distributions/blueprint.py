@@ -86,6 +86,23 @@ def _closed(given: Mapping[str, Any]) -> dict[str, Any]:
     return arguments
 
 
+def interval_tests(blueprint: Blueprint, first: int = 0) -> list[int]:
+    """The places among its leaves, from the first on, of the tests that say which ends of an interval count."""
+    places, place = [], first
+    for inner in blueprint.inner:
+        if inner is not None:
+            places += interval_tests(inner, place)
+        elif CENSORED.get(blueprint.family) == "interval":
+            places.append(place)
+        place += 1 if inner is None else leaf_count(inner)
+    return places
+
+
+def leaf_count(blueprint: Blueprint) -> int:
+    """The number of arrays that it is built from."""
+    return sum(1 if inner is None else leaf_count(inner) for inner in blueprint.inner)
+
+
 class DistributionSignature(NamedTuple):
     """The facts that follow from a blueprint and the domains of its leaves."""
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpyro.distributions as numpyro_families
-from jax.scipy.special import betainc
 
 from fubini.base.arrays import Data
 from fubini.base.ops import Op, lift
 from fubini.distributions.blueprint import Blueprint
+from fubini.numerics.incomplete_beta import incomplete_beta
 from fubini.numerics.quantile_search import invert
 
 
@@ -46,8 +46,8 @@ def _below_student(made: Any, x: Data) -> Data:
     """½ (1 ± I(½, ν/2; z²/(ν + z²))), and the tail by its complement: numpyro's rounds to 1e-8 at the centre."""
     z = (x - made.loc) / made.scale
     share, half = z**2 / (made.df + z**2), made.df / 2
-    near = 0.5 + 0.5 * jnp.sign(z) * betainc(0.5, half, share)
-    tail = 0.5 * betainc(half, 0.5, made.df / (made.df + z**2))
+    near = 0.5 + 0.5 * jnp.sign(z) * incomplete_beta(0.5, half, share)
+    tail = 0.5 * incomplete_beta(half, 0.5, made.df / (made.df + z**2))
     return jnp.where(share < 0.5, near, jnp.where(z < 0, tail, 1 - tail))
 
 

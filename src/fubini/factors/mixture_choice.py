@@ -66,7 +66,7 @@ def _draw_coupled(randomness: Randomness, f: Factor, names: tuple) -> dict:
     chosen = interpret(DRAW, randomness, promoted(f.sum(*infinite)), finite) if finite and infinite else {}
     given = substitute(f, chosen)
     if infinite and sum(any(name in term.inputs for name in infinite) for term in terms_of(given)) > 1:
-        return {**chosen, **_draw_open(randomness, given, infinite)}
+        return {**chosen, **interpret(DISINTEGRATE, given, infinite).draw(randomness)}
     for term in terms_of(given):
         own = tuple(name for name in (infinite or finite) if name in term.inputs)
         if any(name in chosen for name in own):
@@ -78,14 +78,6 @@ def _draw_coupled(randomness: Randomness, f: Factor, names: tuple) -> dict:
         if own:
             chosen = {**chosen, **interpret(DRAW, randomness, promoted(term), own)}
     return dict(chosen)
-
-
-def _draw_open(randomness: Randomness, f: Factor, names: tuple) -> dict:
-    """x ~ p(x | y) of f(x, y) = p(x | y) · Z(y), from the last that is eliminated to the first"""
-    chosen: dict[Name, Array] = {}
-    for term in reversed(interpret(DISINTEGRATE, f, names).conditionals):
-        chosen.update(interpret(DRAW, randomness, substitute(term, chosen), (term.own,)))
-    return chosen
 
 
 def _parents_first(terms: Sequence[Factor], names: tuple) -> tuple[list[Factor], list[Factor]]:

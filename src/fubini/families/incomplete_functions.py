@@ -12,6 +12,7 @@ from fubini.algebra.node import Node, node
 from fubini.base.arrays import Data
 from fubini.base.scalar_functions import on_jax
 from fubini.families.functions import INFINITY
+from fubini.numerics.incomplete_beta import incomplete_beta
 
 
 @on_jax(program="normal_mass")
@@ -37,8 +38,8 @@ def log_mass_of_gamma(shape: Data, low: Data, high: Data) -> Data:
 def log_mass_of_beta(a: Data, b: Data, low: Data, high: Data) -> Data:
     """log ∫ x^(a−1) (1 − x)^(b−1) dx / B(a, b) from low to high, by the side that does not cancel"""
     a, b, low, high = (jnp.asarray(part, float) for part in (a, b, low, high))
-    below = special.betainc(a, b, high) - special.betainc(a, b, low)
-    above = special.betainc(b, a, 1.0 - low) - special.betainc(b, a, 1.0 - high)
+    below = incomplete_beta(a, b, high) - incomplete_beta(a, b, low)
+    above = incomplete_beta(b, a, 1.0 - low) - incomplete_beta(b, a, 1.0 - high)
     return jnp.log(jnp.maximum(jnp.where(low * (a + b) > a, above, below), 0.0))
 
 

@@ -206,7 +206,7 @@ def _normal(rest: tuple[Node, ...], with_latent: Node, latent: Leaf, is_plain: b
         delicate = []
     if not bumps:
         raise NoClosedForm(latent, with_latent, "a quadratic term: its integral is infinite")
-    bumps.sort(key=lambda bump: not _is_sure(bump.weight))  # two groups may both be empty: 0/0
+    bumps.sort(key=lambda bump: not _is_sure(bump.weight))  # what is divided by is positive, then
     whole = bumps[0]
     for bump in bumps[1:]:
         whole, excess = joined(whole, bump)
@@ -354,6 +354,7 @@ def _never_zero(weight: Node) -> Node:
 def joined(a: Bump, b: Bump) -> tuple[Bump, Node]:
     """p (x − m)² + q (x − n)²  =  (p + q)(x − (p m + q n)/(p + q))² + p q/(p + q) (m − n)²"""
     weight = plus(a.weight, b.weight)
-    mean = divide(plus(times(a.weight, a.mean), times(b.weight, b.mean)), weight)
-    excess = multiply(((a.weight, 1.0), (b.weight, 1.0), (weight, -1.0), (minus(a.mean, b.mean), 2.0)))
+    divisor = weight if _is_sure(a.weight) or _is_sure(b.weight) else _never_zero(weight)  # both may be empty
+    mean = divide(plus(times(a.weight, a.mean), times(b.weight, b.mean)), divisor)
+    excess = multiply(((a.weight, 1.0), (b.weight, 1.0), (divisor, -1.0), (minus(a.mean, b.mean), 2.0)))
     return Bump(weight, mean), scale(-0.5, excess)

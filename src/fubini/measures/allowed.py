@@ -6,23 +6,30 @@ What a family requires is checked as the parameters of a model are.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 from numpyro.distributions import constraints
 
 from fubini.algebra.binding import replaced
 from fubini.algebra.build import const, get, minus
 from fubini.algebra.node import Leaf, Node
-from fubini.base.arrays import double_precision
+from fubini.algebra.ranges import bounds, is_surely_positive, is_whole
+from fubini.base.arrays import Data, double_precision, is_traced
 from fubini.distributions.parameter_checks import Requirement, is_dependent, requirements, satisfied, shown
+from fubini.errors import DomainError
 from fubini.families.family import family_of
 from fubini.families.parameters import Vector
 from fubini.measures.draw_density import DrawDistribution
 from fubini.measures.finite_draws import drawn_in, enumerated
+from fubini.measures.known_values import Checked
 from fubini.measures.single_draws import require_possible
 from fubini.measures.state import State
-from fubini.measures.values import Checked
+
+# Chances with which a draw ends.
+ENDLESS = {"Geometric": constraints.positive, "NegativeBinomial": constraints.less_than(1.0)}
 
 
 class AllowedParameters:
@@ -56,6 +63,37 @@ class AllowedParameters:
         if self.state is not None:
             enumerated([self.state.mapped(lambda node: replaced(node, numbers))])
 
+    def holds(self, values: Mapping[str, Data]) -> Data:
+        """Test the same of values of which some are traced."""
+        known = {leaf: values[leaf.name] for leaf in self.symbols if leaf.name in values}
+        evaluation = Checked(known)
+        allowed = jnp.asarray(True)
+        for quantity, constraint in chain.from_iterable(map(_required, self.distributions)):
+            if quantity.leaves and quantity.leaves <= set(known):
+                allowed = allowed & jnp.all(satisfied(constraint, jnp.asarray(evaluation.of(quantity).data)))
+            elif is_traced(*(known[leaf] for leaf in quantity.leaves & set(known))):
+                _require_proof(quantity, constraint)
+        tests = [evaluation.of(test).data for test in self.tests if test.leaves <= set(known)]
+        return allowed | ~jnp.asarray([jnp.all(test != 0) for test in tests] or [True]).all()
+
+
+def _require_proof(quantity: Node, constraint: Any) -> None:
+    """A quantity that draws decide beside symbols meets its constraint for all numbers that these may have."""
+    low, high = bounds(quantity)
+    proofs = (
+        (constraints.real, True),
+        (constraints.positive, is_surely_positive(quantity)),
+        (constraints.nonnegative, is_surely_positive(quantity)),
+        (constraints.nonnegative_integer, is_whole(quantity) and low >= 0),
+        (constraints.unit_interval, low >= 0 and high <= 1),
+    )
+    if not any(proof for known, proof in proofs if constraint == known):
+        raise DomainError(
+            f"a value at numbers that jit, vmap or grad traces, with a parameter {quantity} of a draw",
+            expected=f"a parameter that satisfies {constraint} at all numbers that its symbols allow",
+            advice='symbol("a", kind="positive") says so; or ask outside of jit, vmap and grad',
+        )
+
 
 def _is_mixed(part: Node, symbols: frozenset[Leaf]) -> bool:
     """It depends on symbols and on draws."""
@@ -69,12 +107,26 @@ def _entries(distribution: DrawDistribution) -> dict[str, Node]:
     return dict(zip(names, parts, strict=False)) if names else dict(enumerate(parts))  # type: ignore[arg-type]
 
 
+def _required(distribution: DrawDistribution) -> Iterator[tuple[Node, Any]]:
+    """Each quantity that a family requires something of, and what."""
+    for requirement in _requirements(distribution):
+        yield _quantity(requirement, distribution), requirement.constraint
+    end = ENDLESS.get(distribution.family)
+    if end is not None:
+        yield _entries(distribution)["probs"], end
+
+
+def _quantity(requirement: Requirement, distribution: DrawDistribution) -> Node:
+    """One parameter, or the first of two less the second."""
+    entries = _entries(distribution)
+    parts = [entries[key] for key in requirement.keys]
+    return parts[0] if len(parts) == 1 else minus(*parts)
+
+
 def _require_allowed(distribution: DrawDistribution, known: Mapping[Leaf, np.ndarray], evaluation: Checked) -> None:
     """All that a family requires of the parameters whose numbers are known."""
-    entries = _entries(distribution)
     for requirement in _requirements(distribution):
-        parts = [entries[key] for key in requirement.keys]
-        quantity = parts[0] if len(parts) == 1 else minus(*parts)
+        quantity = _quantity(requirement, distribution)
         if quantity.leaves and quantity.leaves <= set(known):
             numbers = np.asarray(evaluation.of(quantity).data)
             if not np.all(satisfied(requirement.constraint, numbers)):

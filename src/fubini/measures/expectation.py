@@ -43,13 +43,14 @@ from fubini.measures.draw_density import is_of_numbers
 from fubini.measures.finish import finished, log_of_sum
 from fubini.measures.finite_draws import drawn_in, enumerated
 from fubini.measures.inequalities import limits_of
+from fubini.measures.known_values import Check
 from fubini.measures.language import given_back
 from fubini.measures.mass import log_mass
 from fubini.measures.measure import Measure
 from fubini.measures.moments_of_draws import expected_over
 from fubini.measures.simplify import simplified_branches
 from fubini.measures.state import State, state_of
-from fubini.measures.values import Check, Number, as_number
+from fubini.measures.values import Number, as_number
 from fubini.measures.weighted_polynomials import unless_zero, weighted_polynomials
 
 Function = Callable[..., Any]
@@ -70,8 +71,9 @@ class Part(NamedTuple):
         return where(times(*self.tests), log, MINUS_INFINITY) if self.tests else log
 
     def over(self, log_mass: Node) -> Node:
-        """Divided by a mass."""
-        return times(*self.tests, exponential(tidied(minus(self.log_weight, log_mass))), self.value)
+        """Divided by a mass, which counts where the tests hold."""
+        log = replaced(minus(self.log_weight, log_mass), dict.fromkeys(self.tests, ONE))
+        return times(*self.tests, exponential(tidied(log)), self.value)
 
 
 def integrate_under(measure: Measure, function: Function) -> Number:

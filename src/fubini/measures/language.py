@@ -31,8 +31,9 @@ from fubini.measures.branch import (
     refreshed,
 )
 from fubini.measures.draw_density import DrawDistribution, log_density, support_of
+from fubini.measures.known_values import Check
 from fubini.measures.measure import Measure
-from fubini.measures.values import Check, Entries, Number, as_number, entries, node_of, truth
+from fubini.measures.values import Entries, Number, as_number, entries, node_of, truth
 
 # -- values ---------------------------------------------------------------------------------------------------------
 

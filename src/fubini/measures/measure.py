@@ -10,9 +10,9 @@ from fubini.algebra.build import index
 from fubini.algebra.node import Index, Leaf, Node
 from fubini.families.parameters import Vector
 from fubini.measures.branch import Branch, DrawStatement, Items, Returned, facts_of, renamed
+from fubini.measures.known_values import Check
 from fubini.measures.python_text import program
 from fubini.measures.statement_text import statements
-from fubini.measures.values import Check
 from fubini.show.printed_form import Block, Shown, Words, write_out
 
 

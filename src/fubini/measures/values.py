@@ -8,9 +8,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
-
-from fubini.algebra.axes import Axes, aligned, union
 from fubini.algebra.binding import closed, replaced
 from fubini.algebra.build import (
     ZERO,
@@ -30,19 +27,15 @@ from fubini.algebra.build import (
     times,
 )
 from fubini.algebra.build import where as chosen
-from fubini.algebra.evaluation import Evaluation
 from fubini.algebra.node import Index, Leaf, Node
 from fubini.algebra.ranges import bounds, is_surely_positive, is_whole
 from fubini.algebra.sums import total as summed
-from fubini.base.arrays import Data, double_precision, is_traced
+from fubini.base.arrays import Data, is_traced
 from fubini.base.ops import Op
-from fubini.distributions.parameter_checks import shown
-from fubini.errors import DataError, DomainError, UnknownName, listed
+from fubini.errors import DomainError, UnknownName, listed
 from fubini.families import incomplete_functions as masses
+from fubini.measures.known_values import Check, known_value, traced_value
 from fubini.show.printed_form import COLUMNS, cut
-
-ROUNDING = 1e-6  # of the sum of a simplex
-Check = Callable[[Mapping[str, np.ndarray]], None]  # raises where values of symbols are not allowed
 
 
 class Number:
@@ -71,8 +64,8 @@ class Number:
             raise DomainError(f"{op.name} of {listed(args)}", expected=known, advice="see fb.measures")
         return function(op.scalar.name, *args)
 
-    def __call__(self, **values: Data) -> float:
-        """Its value in double precision, given those of the symbols in it."""
+    def __call__(self, **values: Data) -> Data:
+        """Its value given those of the symbols in it: in double precision, or JAX's under `jit`, `vmap` and `grad`."""
         leaves = {leaf.name: leaf for leaf in self.node.leaves}
         if twice := sorted({leaf.name for leaf in self.node.leaves if leaves[leaf.name] is not leaf}):
             raise DomainError(
@@ -86,27 +79,8 @@ class Number:
                 expected=f"a value of {listed(leaves)}",
                 nearest=f"none of {listed(missing)}",
             )
-        if is_traced(*values.values()):
-            raise DomainError(
-                f"the value of {self} at numbers that jit, vmap or grad traces",
-                expected="numbers that are known",
-                advice="ask outside of jit, vmap and grad",
-            )
-        arrays = {leaf: np.asarray(values[name], float) for name, leaf in leaves.items()}
-        for leaf, array in arrays.items():
-            _require_kind(leaf, array)
-        for check in self.checks:
-            check({name: np.asarray(value, float) for name, value in values.items()})
-        with double_precision(), np.errstate(all="ignore"):
-            number = float(Checked(arrays, xp=np).of(self.node).data)
-        if math.isnan(number) and not any(np.isnan(array).any() for array in arrays.values()):
-            raise DataError(
-                f"the value of {self}",
-                expected="a number",
-                nearest="a logarithm or a root of a negative number, a negative weight, or an entry out of range",
-                advice="restrict the values before, with condition(test)",
-            )
-        return number
+        evaluate = traced_value if is_traced(*values.values()) else known_value
+        return evaluate(self.node, self.checks, values)
 
     def __float__(self) -> float:
         """Its value, where no symbol is in it."""
@@ -189,42 +163,6 @@ class Number:
         return combined(lambda a: negate(truth(a)), self)
 
     __radd__, __rmul__, __rand__, __ror__ = __add__, __mul__, __and__, __or__
-
-
-def _require_kind(leaf: Leaf, array: np.ndarray) -> None:
-    """An array of the shape of a symbol, with the numbers that its kind and its bounds allow."""
-    if array.shape != leaf.shape:
-        raise DomainError(f"{leaf.name} of shape {array.shape}", expected=f"shape {leaf.shape}")
-    low, high = (math.inf * sign if end is None else end for end, sign in ((leaf.low, -1), (leaf.high, 1)))
-    is_positive = leaf.low == 0 and leaf.high is None and not leaf.is_integer
-    wrong = (array <= low if is_positive else array < low) | (array > high)
-    if leaf.is_integer:
-        wrong = wrong | (array != np.floor(array))
-    if leaf.is_simplex:
-        wrong = wrong | (np.abs(array.sum(-1, keepdims=True) - 1) > ROUNDING)
-    if wrong.any():
-        what = "positive" if is_positive else f"from {low:g} to {high:g}"
-        facts = [what, *["whole"] * leaf.is_integer, *["summing to one"] * leaf.is_simplex]
-        raise DataError(
-            f"{leaf.name} = {shown(array)}",
-            expected=f"numbers as its symbol says: {', '.join(facts)}",
-            advice=f'symbol("{leaf.name}", kind=…, low=…, high=…) says what may be put in',
-        )
-
-
-class Checked(Evaluation):
-    """Values of nodes in which an entry that is out of range is no number."""
-
-    def _get(self, this: Node) -> Axes:
-        leaf, *at = this.args
-        places = [self.of(part) for part in at]
-        entries = super()._get(this)
-        for place, size in zip(places, leaf.shape, strict=True):
-            inside = Axes(((place.data >= 0) & (place.data < size)).astype(float), place.of)
-            axes = union([entries, inside])
-            kept, test = aligned(entries, axes), aligned(inside, axes)
-            entries = Axes(np.where(test != 0, kept, np.nan), axes)
-        return entries
 
 
 class Entries:

@@ -26,7 +26,7 @@ from fubini.algebra.node import Index, Node, node
 from fubini.algebra.ranges import bounds, is_whole
 from fubini.algebra.sums import total
 from fubini.base.domains import Real
-from fubini.distributions.blueprint import CENSORED, FOREIGN, Blueprint, signature_of
+from fubini.distributions.blueprint import CENSORED, FOREIGN, Blueprint, leaf_count, signature_of
 from fubini.distributions.parameter_checks import parameters_hold
 from fubini.distributions.supports import is_everywhere
 from fubini.errors import DomainError
@@ -110,7 +110,7 @@ def _censored(blueprint: Blueprint, leaves: Iterator[SymbolicArray], at: Batch, 
     """By the record of the base, where that has a survival function; else entry by entry."""
     inner = dict(zip(blueprint.keys, blueprint.inner, strict=True))
     arrays = {
-        key: [next(leaves) for _ in range(1 if part is None else _leaf_count(part))] for key, part in inner.items()
+        key: [next(leaves) for _ in range(1 if part is None else leaf_count(part))] for key, part in inner.items()
     }
     tests = {key: _at(arrays[key][0], at) for key, part in inner.items() if part is None}
     ends = (value.of(),) if not value.event else (value.of(ZERO), value.of(ONE))
@@ -138,7 +138,7 @@ def _known(blueprint: Blueprint, leaves: Iterator[SymbolicArray], at: Batch, val
         if log_p is not None:
             return plus(log_p, allowed)
     else:
-        parameters = [next(leaves) for _ in range(_leaf_count(blueprint))]
+        parameters = [next(leaves) for _ in range(leaf_count(blueprint))]
     if not value.event and value.censoring is None and is_elementwise(blueprint, len(parameters)):
         return node("call", EntryDensity(blueprint), value.of(), *(_at(array, at) for array in parameters))
     return None
@@ -161,11 +161,6 @@ def _is_in_domain(value: CellValue, blueprint: Blueprint, leaves: Sequence[Symbo
     low, high = bounds(entry)
     most = {"unit": 1.0, "bint": domain.extent - 1.0 if domain.kind == "bint" else math.inf}.get(domain.kind, math.inf)
     return (low >= 0 or domain.kind == "integer") and high <= most and (is_whole(entry) or not domain.is_discrete)
-
-
-def _leaf_count(blueprint: Blueprint) -> int:
-    """How many arrays it is built from."""
-    return sum(1 if inner is None else _leaf_count(inner) for inner in blueprint.inner)
 
 
 class EntryDensity(NamedTuple):
