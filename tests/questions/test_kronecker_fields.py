@@ -190,13 +190,12 @@ def test_as_factors():
 
 
 DRAWS = {
-    "marginal": lambda n: by_covariance().condition(y=Y).marginal("f").sample(KEY, n=n)["f"],
     "posterior": lambda n: by_precision().condition(y=2 * Y).posterior().sample(KEY, "f", n=n)["f"],
     "predict": lambda n: by_root().condition(y=Y.reshape(ROWS, COLUMNS)).predict(KEY, "f", draws=n),
     "infer, a matrix": lambda n: (
         by_matrix()
         .condition(y=Y.reshape(ROWS, COLUMNS))
-        .infer(KEY, draws=n, chains=1, progress=False)
+        .infer(KEY, draws=n, chains=1, progress=False, log_likelihood=False, predictive=False)
         .posterior["f"]
         .values
     ),
