@@ -2,10 +2,11 @@
 
 import math
 
+import jax
 import pytest
 from scipy import stats
 
-from fubini.errors import DomainError, UnknownName
+from fubini.errors import DataError, DomainError, UnknownName
 from fubini.measures import (
     Bernoulli,
     Beta,
@@ -156,3 +157,24 @@ def test_two_counts_that_are_equal():
 
     right = sum(stats.poisson.pmf(k, 0.86) * stats.binom.pmf(k, 3, 0.4) for k in range(4))
     assert expectations(simplify(alike()), {}, 57)[0] == pytest.approx(right, rel=1e-6)
+
+
+def test_a_weight_that_symbols_make_negative():
+    """It is an error, or no number where it is traced; where a condition fails, the mass is zero."""
+    mu = symbol("mu")
+
+    @measure
+    def above():
+        yield condition(mu > 1)
+        yield weight(mu - 1)
+        yield Normal(mu, 1)
+
+    bare = total_mass(weight(mu - 1))
+    with pytest.raises(
+        DataError, match=r"the weight mu − 1\n  expected: a number that is not negative\n  nearest:  it is"
+    ):
+        bare(mu=0.5)
+    assert bare(mu=1.5) == 0.5 and bare(mu=1.0) == 0.0
+    assert math.isnan(jax.jit(lambda a: bare(mu=a))(0.5)) and float(jax.grad(lambda a: bare(mu=a))(2.5)) == 1.0
+    assert total_mass(above())(mu=0.5) == 0.0 and total_mass(above())(mu=3.0) == 2.0
+    assert total_mass(weight((mu - 1) * (mu - 2)))(mu=0.5) == pytest.approx(0.75)

@@ -5,7 +5,7 @@ What a family requires is checked as the parameters of a model are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from itertools import chain
 from typing import Any
 
@@ -14,12 +14,12 @@ import numpy as np
 from numpyro.distributions import constraints
 
 from fubini.algebra.binding import replaced
-from fubini.algebra.build import const, get, minus
+from fubini.algebra.build import const, get, minus, multiply
 from fubini.algebra.node import Leaf, Node
-from fubini.algebra.ranges import bounds, is_surely_positive, is_whole
+from fubini.algebra.ranges import bounds, is_not_negative, is_surely_positive, is_whole
 from fubini.base.arrays import Data, double_precision, is_traced
 from fubini.distributions.parameter_checks import Requirement, is_dependent, requirements, satisfied, shown
-from fubini.errors import DomainError
+from fubini.errors import DataError, DomainError
 from fubini.families.family import family_of
 from fubini.families.parameters import Vector
 from fubini.measures.draw_density import DrawDistribution
@@ -27,21 +27,25 @@ from fubini.measures.finite_draws import drawn_in, enumerated
 from fubini.measures.known_values import Checked
 from fubini.measures.single_draws import require_possible
 from fubini.measures.state import State
+from fubini.measures.zeros import parts_of
 
 # Chances with which a draw ends.
 ENDLESS = {"Geometric": constraints.positive, "NegativeBinomial": constraints.less_than(1.0)}
 
 
 class AllowedParameters:
-    """The check that all parameters of a state are allowed at the numbers of its symbols, where its tests hold."""
+    """The check that parameters and weights of a state are allowed at the numbers of its symbols, if its tests hold."""
 
     def __init__(self, state: State, of_draws: bool = True) -> None:
         self.distributions = (*(draw.distribution for draw in (*state.frozen, *state.waiting)), *state.observed)
         self.tests = [test.node for test in (*(limit.test for limit in state.limits), *state.tests)]
+        drawn = drawn_in(state)
+        self.weights = [weight for term in state.terms if not is_not_negative(weight := _weight_of(term, drawn))]
         leaves = frozenset().union(
-            *(distribution.leaves for distribution in self.distributions), *(test.leaves for test in self.tests)
+            *(distribution.leaves for distribution in self.distributions),
+            *(node.leaves for node in (*self.tests, *self.weights)),
         )
-        self.symbols = leaves - drawn_in(state)
+        self.symbols = leaves - drawn
         is_mixed = any(
             _is_mixed(part, self.symbols)
             for distribution in self.distributions
@@ -60,6 +64,9 @@ class AllowedParameters:
             for distribution in self.distributions:
                 _require_allowed(distribution, known, evaluation)
                 require_possible(distribution.mapped(lambda node: replaced(node, numbers)))
+            for weight in self.weights:
+                if weight.leaves <= set(known) and not (number := evaluation.of(weight).data) >= 0:
+                    raise _wrong_weight(weight, number)
         if self.state is not None:
             enumerated([self.state.mapped(lambda node: replaced(node, numbers))])
 
@@ -73,8 +80,26 @@ class AllowedParameters:
                 allowed = allowed & jnp.all(satisfied(constraint, jnp.asarray(evaluation.of(quantity).data)))
             elif is_traced(*(known[leaf] for leaf in quantity.leaves & set(known))):
                 _require_proof(quantity, constraint)
+        for weight in self.weights:
+            if weight.leaves <= set(known):
+                allowed = allowed & (evaluation.of(weight).data >= 0)
         tests = [evaluation.of(test).data for test in self.tests if test.leaves <= set(known)]
         return allowed | ~jnp.asarray([jnp.all(test != 0) for test in tests] or [True]).all()
+
+
+def _weight_of(term: Node, drawn: Set[Leaf]) -> Node:
+    """The product of what a term has the logarithms of, as far as symbols alone decide it."""
+    logs = ((part.args[1], c) for part, c in parts_of(term) if part.kind == "call" and part.args[0] == "log")
+    return multiply((inside, c) for inside, c in logs if not inside.leaves & drawn)
+
+
+def _wrong_weight(weight: Node, number: Data) -> DataError:
+    return DataError(
+        f"the weight {weight}",
+        expected="a number that is not negative",
+        nearest=f"it is {float(number):g}",
+        advice="condition(test) before leaves out values for which it is not",
+    )
 
 
 def _require_proof(quantity: Node, constraint: Any) -> None:
