@@ -13,7 +13,7 @@ ENGINES = {
     "rules": "step by step, each by its rule, on NumPy",
     "flat": "one compiled loop over all steps of a plan of tables",
     "sparse": "a product of Gaussians as one sparse linear system, in NumPy's double precision",
-    "scan": "a long plan of tables of JAX in few scans, which compile soon",
+    "scan": "a long plan of tables of JAX in few scans over its levels",
     "kernel": "a chain of tables forward and backward in three kernels, on a GPU",
 }
 FLAT_FILES = ("flat_plan", "flat_layout", "flat_run")
