@@ -1,4 +1,4 @@
-"""Questions to long plans over tables of JAX by a few scans: the time to compile them hardly grows with the steps."""
+"""Questions to long plans over tables of JAX by a few scans: what is traced hardly grows with the steps."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ ENGINES = {
     "rules": "step by step, each by its rule, on NumPy",
     "flat": "one compiled loop over all steps of a plan of tables",
     "sparse": "a product of Gaussians as one sparse linear system, in NumPy's double precision",
-    "scan": "a long plan of tables of JAX in few scans, which compile soon",
+    "scan": "a long plan of tables of JAX in few scans over its levels",
     "kernel": "a chain of tables forward and backward in three kernels, on a GPU",
 }
 FLAT_FILES = ("flat_plan", "flat_layout", "flat_run")
@@ -24,7 +24,9 @@ _asked: ContextVar[str | None] = ContextVar("engine", default=None)
 
 @contextmanager
 def engine(name: str) -> Iterator[None]:
-    """Ask for an engine by name: "rules", "flat", "sparse" or "kernel"; else data and the size of a question decide.
+    """Ask for an engine by name: one of `ENGINES`. Without this, the data and the size of a question decide.
+
+    "rules", "flat" (tables of NumPy), "sparse" (Gaussians), "scan" (tables of JAX) and "kernel" (chains on a GPU).
 
     >>> f, g = fb.Table([[0.5, 0.75], [0.25, 0.0]], ("a", "b")), fb.Table([1.0, 2.0], ("b",))
     >>> with fb.engine("rules"):

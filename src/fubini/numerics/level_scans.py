@@ -118,16 +118,16 @@ def _groups(
 
 
 def _runs(widths: Sequence[int]) -> list[range]:
-    """Levels that make one scan: whose greatest width, of all levels to come, has as many digits to base 4."""
+    """Levels that make one scan: whose greatest width, of all levels to come, has as many digits to base 16."""
     runs: list[range] = []
     most, digits = 0, -1
     for level in range(len(widths) - 1, -1, -1):
         most = max(most, widths[level])
-        if runs and digits == most.bit_length() // 2:
+        if runs and digits == most.bit_length() // 4:
             runs[-1] = range(level, runs[-1].stop)
         else:
             runs.append(range(level, level + 1))
-        digits = most.bit_length() // 2
+        digits = most.bit_length() // 4
     return runs[::-1]
 
 
