@@ -14,7 +14,16 @@ from fubini.factors.table import Table
 from fubini.representations.table_recurrence import TableRecurrence
 from fubini.sequence.compiled import SequenceOutline
 from fubini.sequence.links import links_of
-from fubini.sequence.recurrence import InOrder, Products, Recurrence, Turn, backwards, forwards, recurrence_of
+from fubini.sequence.recurrence import (
+    InOrder,
+    Products,
+    Recurrence,
+    SmoothedStates,
+    Turn,
+    backwards,
+    forwards,
+    recurrence_of,
+)
 from fubini.sequence.steps import Steps
 
 from .models import assert_same, check_filter, check_smoother, random_model
@@ -174,13 +183,21 @@ class Counted(Recurrence):
         self.taken.append("from" if reverse else "up to")
         return self.own.running(reverse)
 
+    def evidence(self, start: fb.Factor, kernels: bool) -> fb.Factor | None:
+        self.taken.append("evidence")
+        return self.own.evidence(start, kernels)
+
+    def smoothed(self, start: fb.Factor, kernels: bool) -> SmoothedStates | None:
+        self.taken.append("both ways")
+        return self.own.smoothed(start, kernels)
+
 
 @pytest.mark.parametrize(
     ("method", "question", "expected"),
     [
-        ("sequential", "evidence", {"forwards"}),
+        ("sequential", "evidence", {"evidence"}),
         ("sequential", "filter", {"forwards"}),
-        ("sequential", "smooth", {"forwards", "backwards"}),
+        ("sequential", "smooth", {"both ways"}),
         ("parallel", "evidence", {"product"}),
         ("parallel", "filter", {"up to"}),
         ("parallel", "smooth", {"up to", "from"}),

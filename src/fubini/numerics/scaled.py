@@ -245,6 +245,18 @@ def safe_linear(weights: Data, shift: Data, axes: tuple[int, ...]) -> tuple[Data
     return weights * half * half, jnp.squeeze(top, axes), least
 
 
+def greatest_of(weights: Data, axes: tuple[int, ...]) -> Data:
+    """JAX: the greatest weight along the axes, which are kept; 1 where all are zero, or one is not a number."""
+    top = jnp.max(jax.lax.stop_gradient(weights), axis=axes, keepdims=True)
+    return jnp.where(top > 0, top, 1.0)
+
+
+def least_of(weights: Data) -> Data:
+    """JAX: the least positive weight, at most 1."""
+    constant = jax.lax.stop_gradient(weights)
+    return jnp.min(jnp.where(constant > 0, constant, 1.0))
+
+
 def exclusive(semiring: Semiring, pair: Scaled, axes: tuple[int, ...]) -> Scaled:
     """⊗ of all cells along the axes but one's own: products of what comes before and of what comes after."""
     weights, shift, *_ = gauged(pair) if semiring.homogeneous else pair

@@ -22,7 +22,7 @@ from fubini.eliminate.plan import Plan
 from fubini.factors.table import Table
 from fubini.numerics.contraction import contract_plain
 from fubini.numerics.named_axes import align
-from fubini.numerics.scaled import LOG_GREATEST, SAFE_LOG, Scaled, positive_log
+from fubini.numerics.scaled import LOG_GREATEST, SAFE_LOG, Scaled, greatest_of, positive_log
 
 Names = tuple[Name, ...]
 
@@ -87,18 +87,6 @@ def gauged(weights: Data, axes: tuple[int, ...]) -> Gauged:
     """Weights over their greatest along the axes."""
     top = greatest_of(weights, axes)
     return Gauged(weights / top, jnp.log(jnp.squeeze(top, axes)))
-
-
-def greatest_of(weights: Data, axes: tuple[int, ...]) -> Data:
-    """The greatest weight along the axes, which are kept; 1 where all are zero, or one is not a number."""
-    top = jnp.max(jax.lax.stop_gradient(weights), axis=axes, keepdims=True)
-    return jnp.where(top > 0, top, 1.0)
-
-
-def least_of(weights: Data) -> Data:
-    """The least positive weight, at most 1."""
-    constant = jax.lax.stop_gradient(weights)
-    return jnp.min(jnp.where(constant > 0, constant, 1.0))
 
 
 def room_of(least: Data, dtype: Any) -> Data:

@@ -15,20 +15,19 @@ from fubini.base.names import Bound, Name
 from fubini.factors.table import Table
 from fubini.factors.table_carry import TableLayout
 from fubini.numerics.named_axes import align
-from fubini.numerics.scaled import SAFE_LOG
+from fubini.numerics.scaled import SAFE_LOG, greatest_of, least_of
 from fubini.representations.linear_weights import (
     LinearWeights,
     Names,
     gauged,
-    greatest_of,
-    least_of,
     room_of,
     run_plain,
     spread_out,
     table_of,
     to_weights,
 )
-from fubini.representations.table_kernels import table_kernels
+from fubini.representations.table_kernels import evidence_by_kernels, served_by_kernels, smoothed_by_kernels
+from fubini.representations.table_scans import evidence_by_scans, served_by_scans, smoothed_by_scans
 from fubini.sequence.recurrence import InOrder, Products, Recurrence, SmoothedStates, Turn
 from fubini.sequence.steps import Steps, plan_of
 from fubini.terms.factor import Factor, Unit, rename
@@ -53,12 +52,18 @@ class TableRecurrence(Recurrence):
         return accumulated(*pairs(self.steps), reverse)
 
     def evidence(self, start: Factor, kernels: bool) -> Factor | None:
-        own = table_kernels(self.steps, start, self.layout) if kernels else None
-        return None if own is None else own.evidence()
+        if kernels:
+            chain = served_by_kernels(self.steps, start, self.layout)
+            return None if chain is None else evidence_by_kernels(chain)
+        chain = served_by_scans(self.steps, start, self.layout)
+        return None if chain is None else evidence_by_scans(chain)
 
     def smoothed(self, start: Factor, kernels: bool) -> SmoothedStates | None:
-        own = table_kernels(self.steps, start, self.layout) if kernels else None
-        return None if own is None else own.smoothed()
+        if kernels:
+            chain = served_by_kernels(self.steps, start, self.layout)
+            return None if chain is None else smoothed_by_kernels(chain)
+        chain = served_by_scans(self.steps, start, self.layout)
+        return None if chain is None else smoothed_by_scans(chain)
 
 
 @exact_recurrence.rule(when=lambda layout, steps: steps.semiring.homogeneous and _are_tables(steps.terms))

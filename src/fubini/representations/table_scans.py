@@ -1,0 +1,33 @@
+"""Chains of tables by the scans of `engines/`: evidence with its gradient, and smoothing, forward and backward."""
+
+from __future__ import annotations
+
+from fubini.engines.chain_scans import evidence, smoothed
+from fubini.factors.table import Table
+from fubini.factors.table_carry import TableLayout
+from fubini.representations.laid_out_chain import LaidOutChain, extent_of, laid_out_chain
+from fubini.sequence.recurrence import SmoothedStates
+from fubini.sequence.steps import Steps
+from fubini.terms.factor import Factor
+
+MOST_JOINT_STATES = 32  # of several states that are taken as one
+FEW_CELLS = 2**22  # weights that may be laid out whatever the tables hold themselves
+
+
+def served_by_scans(steps: Steps, start: Factor, layout: TableLayout) -> LaidOutChain | None:
+    """The chain laid out for scans; None where that would take much longer or hold much more than its tables do."""
+    chain = laid_out_chain(steps, start, layout)
+    if chain is None or (len(chain.before) > 1 and extent_of(chain.before) > MOST_JOINT_STATES):
+        return None
+    return chain if chain.cells <= max(FEW_CELLS, 4 * chain.own_cells) else None
+
+
+def evidence_by_scans(chain: LaidOutChain) -> Table:
+    """Σ over all states, for each sequence."""
+    return chain.sequences(*evidence(chain.weights(), chain.steps.drops_small))
+
+
+def smoothed_by_scans(chain: LaidOutChain) -> SmoothedStates:
+    """The weights of the states after each step and of the first, all of them those of the evidence together."""
+    first, after = smoothed(chain.weights(), chain.steps.drops_small)
+    return SmoothedStates(chain.states_in_time(*after), chain.states(*first))
