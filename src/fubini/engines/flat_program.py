@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from fubini.engines.code_cache import load
+from fubini.engines.reused_arrays import reused_arrays
 
 LOG_2 = math.log(2.0)
-MOST_KEPT = 4  # arrays that a program keeps for its next runs, one for each thread that runs it at a time
 
 
 class FlatSteps(NamedTuple):
@@ -65,14 +65,13 @@ class FlatProgram:
         self.code, (self.starts, self.members, self.strides, self.offsets, self.cells), self.ends, places = laid
         self.unit, self.forward, self.begin, self.finish, self.top = map(int, places)
         self.loops = load("flat_run")
-        self._arrays: list[np.ndarray] = []
 
     def run(self, given: GivenTables, fill: Callable[[np.ndarray], None] | None = None) -> FlatRun | None:
         """The program at these numbers; None where they leave the range of double precision.
 
         `fill` writes the tables that are given behind those of `given`.
         """
-        array = self._arrays.pop() if self._arrays else np.empty(self.top)
+        array = reused_arrays.take(self.top)
         count = len(self.offsets)
         offsets, low, high = self.offsets.copy(), np.zeros(count), np.zeros(count)
         offsets[: self.tables], low[: self.tables], high[: self.tables] = given.offsets, given.low, given.high
@@ -102,8 +101,7 @@ class FlatRun(NamedTuple):
 
     def finish(self) -> None:
         """Nothing more is read: the array serves the next run."""
-        if len(self.program._arrays) < MOST_KEPT:
-            self.program._arrays.append(self.array)
+        reused_arrays.give(self.array)
 
     def results(self) -> list[tuple[np.ndarray, list[int], float, float, float]]:
         """The tables that remain: numbers, variables, the logarithm of their scale, and the bounds of their own."""
