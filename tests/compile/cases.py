@@ -11,6 +11,8 @@ from fubini import dist
 
 N, K = 6, 3
 DOC = np.array([0, 0, 1, 2, 2, 2])
+ROWS = np.array([0, 1, 0, 2, 3, 0])
+WORDS = np.array([0.5, 2.0, 1.0])
 X = np.array([-1.5, 0.2, 0.9, -0.4, 2.0, 0.0])
 SCALE = np.array([0.5, 1.0, 2.0, 1.0, 0.7, 1.3])
 
@@ -116,6 +118,15 @@ def topics(d, v, k):
 
 
 @fb.model
+def words_by_row(rows, k):
+    """A row of the data has chances of its own for each class, and the words are not alike beforehand."""
+    theta = yield dist.Dirichlet(jnp.ones(k))
+    phi = yield dist.Dirichlet(WORDS).expand([4, k])
+    y = yield dist.Categorical(theta).expand(list(rows.shape))
+    s = yield dist.Categorical(phi[rows, y])
+
+
+@fb.model
 def naive_bayes(d, v, k):
     theta = yield dist.Dirichlet(jnp.ones(k))
     phi = yield dist.Dirichlet(jnp.ones(v)).expand([k])
@@ -176,6 +187,11 @@ def _words(g: np.random.Generator, classes: np.ndarray, v: int) -> np.ndarray:
     return np.array([g.choice(v, p=phi[c]) for c in classes])
 
 
+def _words_by_row(g: np.random.Generator, rows: np.ndarray, y: np.ndarray) -> np.ndarray:
+    phi = g.dirichlet(WORDS, (4, K))
+    return np.array([g.choice(3, p=chances) for chances in phi[rows, y].reshape(-1, 3)]).reshape(y.shape)
+
+
 def _topics(g: np.random.Generator) -> np.ndarray:
     theta = g.dirichlet(np.ones(K), 3)
     return np.array([g.choice(K, p=theta[d]) for d in DOC])
@@ -215,6 +231,14 @@ CASES = {
         lambda g, y: _normal(g, np.where(y == 1, g.normal(0.0, 3.0), 0.0)), 2,
     ),
     "topics": Case(topics(3, 4, K), "s", ("theta", "phi"), "y", (N,), _topics, lambda g, y: _words(g, y, 4), top=3),
+    "words by row": Case(
+        words_by_row(ROWS, K), "s", ("theta", "phi"), "y", (N,), mixed(N),
+        lambda g, y: _words_by_row(g, ROWS, y), top=2,
+    ),
+    "words in a table": Case(
+        words_by_row(ROWS.reshape(-1, 2), K), "s", ("theta", "phi"), "y", (N // 2, 2),
+        lambda g: mixed(N)(g).reshape(-1, 2), lambda g, y: _words_by_row(g, ROWS.reshape(-1, 2), y), top=2,
+    ),
     "naive bayes": Case(
         naive_bayes(3, 4, K), "s", ("theta", "phi"), "y", (3,), mixed(3), lambda g, y: _words(g, y[DOC], 4), top=3
     ),

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy import special, stats
 
 import fubini as fb
 from fubini import dist
@@ -74,3 +75,27 @@ def test_evidence_by_quadrature():
     grid = np.array([[by_hand(mean, kappa) for kappa in kappas] for mean in means])
     assert float(evidence) == pytest.approx(np.log(np.exp(grid).sum() / 80 * 0.2), abs=1e-4)
     assert evidence.exactness.error < 1e-6
+
+
+@fb.model
+def shared():
+    """The concentration of the integrated number is that of an observed one too, whose Γ(κ) stays."""
+    kappa = yield dist.Gamma(2.0, 1.0)
+    theta = yield dist.Beta(kappa, kappa).expand([2])
+    rate = yield dist.Gamma(kappa, 2.0)
+    hits = yield dist.Binomial(np.array([5, 7]), theta)
+    counts = yield dist.Poisson(rate).expand([4])
+    t = yield dist.Gamma(kappa, 1.0).expand([3])
+
+
+@pytest.mark.parametrize("kappa", [0.01, 3.0, 1e3, 1e8])
+def test_gamma_functions_of_other_sites_stay(kappa):
+    hits, counts, t = np.array([3, 0]), np.array([0, 2, 1, 5]), np.array([0.5, 1.2, 3.0])
+    right = math.log(kappa) - kappa + stats.gamma.logpdf(t, kappa).sum()
+    for n, h in zip((5, 7), map(int, hits), strict=True):
+        right += math.log(math.comb(n, h)) + rising(kappa, h) + rising(kappa, n - h) - rising(2 * kappa, n)
+    right += rising(kappa, 8) + kappa * math.log(2 / 6) - 8 * math.log(6) - special.gammaln(counts + 1.0).sum()
+    density = shared().condition(hits=hits, counts=counts, t=t).eliminate("theta", "rate").log_prob
+    with jax.enable_x64(True):
+        assert float(density(kappa=kappa)) == pytest.approx(right, rel=1e-12)
+        assert float(jax.jit(lambda at: density(kappa=at))(jnp.array(kappa))) == pytest.approx(right, rel=1e-12)

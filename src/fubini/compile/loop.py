@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from fubini.algebra.binding import escapes, replaced
@@ -217,28 +217,28 @@ class LabelLoop:
         factors, exponent, loops = self.weights
         env = self.weighing()
         if exponent is ZERO and not loops:
-            self._weights(self.writer.product(factors, env))
+            self._weights(lambda: self.writer.product(factors, env))
         elif bounds(exponent)[1] <= 0 and not loops:
-            self._weights(self._raised(factors, f"exp_below({self.writer.bare(exponent, env)})", env))
+            self._weights(lambda: self._raised(factors, f"exp_below({self.writer.bare(exponent, env)})", env))
             with self.writer.block("if total < 1e-280:"):
                 self._exponents(exponent, loops, env)
-                self._weights(self._raised(factors, "exp_below(e[k] - top)", env))
+                self._weights(lambda: self._raised(factors, "exp_below(e[k] - top)", env))
         else:
             self._exponents(exponent, loops, env)
             if loops:  # the work is elsewhere: what is plain compiles faster
-                self._plain_weights(self._raised(factors, "math.exp(e[k] - top)", env))
+                self._plain_weights(lambda: self._raised(factors, "math.exp(e[k] - top)", env))
             else:
-                self._weights(self._raised(factors, "exp_below(e[k] - top)", env))
+                self._weights(lambda: self._raised(factors, "exp_below(e[k] - top)", env))
 
-    def _plain_weights(self, text: str) -> None:
+    def _plain_weights(self, text: Callable[[], str]) -> None:
         self.writer.line("total = 0.0")
         with self.writer.block(f"for k in range({self.size}):"):
-            self.writer.line(f"w[k] = {bare(text)}")
+            self.writer.line(f"w[k] = {bare(text())}")
             self.writer.line("total += w[k]")
 
     def raised_weights(self) -> None:
         """Write the weights of exponents alone."""
-        self._weights("exp_below(e[k] - top)")
+        self._weights(lambda: "exp_below(e[k] - top)")
 
     def weighing(self) -> Env:
         """Write what does not depend on the candidate as variables of its own."""
@@ -256,9 +256,9 @@ class LabelLoop:
     def _raised(self, factors: Sequence[tuple[Node, float]], exponential: str, env: Env) -> str:
         return f"{self.writer.product(factors, env)} * {exponential}" if factors else exponential
 
-    def _weights(self, text: str) -> None:
+    def _weights(self, text: Callable[[], str]) -> None:
         with self.writer.block(f"for k in range({self.size}):"):
-            self.writer.line(f"w[k] = {bare(text)}")
+            self.writer.line(f"w[k] = {bare(text())}")
         self.writer.line(f"total = summed(w, {self.size})")
 
     def _exponents(self, exponent: Node, loops: tuple[Fibre, ...], env: Env) -> None:

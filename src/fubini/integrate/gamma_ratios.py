@@ -40,7 +40,10 @@ class ShiftedGamma(NamedTuple):
 
 def with_gamma_ratios(terms: Sequence[Node]) -> tuple[Node, ...]:
     """The terms of a log-density; where all Γ(x) cancel against Γ(x + r), in one sum of ratios."""
-    parts = [part for term in terms for part in _parts(term)]
+    summed: dict[Node, float] = {}
+    for part, c in (pair for term in terms for pair in _parts(term)):
+        summed[part] = summed.get(part, 0.0) + c
+    parts = list(summed.items())
     shifted = [(part, c, gamma) for part, c in parts if (gamma := _shifted_gamma(part)) is not None]
     if not shifted:
         return tuple(terms)
