@@ -1,5 +1,7 @@
 """Products of Gaussians as one sparse system against the rules and dense linear algebra: numbers, draws, errors."""
 
+from itertools import pairwise
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -300,3 +302,25 @@ X, Y = fb.dist.Normal(0.0, 1.0)("x"), fb.dist.Normal(fb.Variable("x", fb.Real), 
 def test_an_engine_that_cannot_serve_says_what_stops_it(ask, message) -> None:
     with fb.engine("sparse"), pytest.raises(EngineError, match=message):
         ask()
+
+
+def test_a_variable_without_entries() -> None:
+    """It is in the answers, as by the rules."""
+    names = [f"x{k}" for k in range(14)]
+    factors: list[fb.Factor] = [fb.Gaussian(info=[0.3], precision=[[1.0]], inputs={"x0": fb.Real})]
+    factors += [
+        fb.Gaussian(info=[0.0, 0.1], precision=[[1.0, -0.8], [-0.8, 1.0]], inputs={one: fb.Real, two: fb.Real})
+        for one, two in pairwise(names)
+    ]
+    factors.append(fb.Gaussian(info=np.zeros(0), precision=np.zeros((0, 0)), inputs={"none": fb.Reals[0]}))
+    answers = {}
+    for engine in ("rules", "sparse"):
+        with fb.engine(engine):
+            marginals = fb.marginals(factors, [*names, "none"])
+            answers[engine] = (
+                float(marginals["x3"].variance("x3")),
+                float(fb.eliminate(factors, [*names, "none"]).log()),
+            )
+            assert marginals["none"].inputs == {"none": fb.Reals[0]}
+            assert fb.argmax(factors, [*names, "none"])["none"].shape == (0,)
+    np.testing.assert_allclose(*answers.values(), rtol=1e-12)

@@ -97,9 +97,9 @@ class SolvedGaussians:
                 k = place.start
                 found.append(self._with_root({name: domain}, vectors[k], roots[k], logs[k]))
             else:
-                first, second = np.meshgrid(place, place)
+                first, second = np.meshgrid(*[np.array(place, np.int64)] * 2)
                 inverse = self.solution.factor.inverse.at(first.reshape(-1), second.reshape(-1))
-                found.append(self._density({name: domain}, place, inverse.reshape(len(place), -1)))
+                found.append(self._density({name: domain}, place, inverse.reshape(first.shape)))
         return found
 
     def mode(self) -> dict[Name, Array]:
