@@ -34,8 +34,11 @@ PROGRAMS: dict[str, tuple[str, ...]] = {  # with what makes each of them quick
     "repeated": ("--rows", "1000000"),
     "infer": (),
     "answers": ("--only", "coin,schools", "--alone"),
+    "array_compiler": ("--quick",),
+    "calibration": ("--simulations", "20"),
+    "chain_kernels": ("--rounds", "1", "--shapes", "8x64x3"),
 }
-SLOW = ("infer", "answers")  # left out where it should be quick
+SLOW = ("infer", "answers", "array_compiler", "calibration")  # left out where it should be quick
 
 
 def run(name: str, arguments: Sequence[str], patience: float) -> dict[str, Any]:
