@@ -127,6 +127,102 @@ def test_long_plans_are_scanned_and_differentiated(long) -> None:
     assert found_zero
 
 
+SQUARES = [("a", "b"), ("b", "c"), ("c", "d"), ("d", "e"), ("b", "e"), ("f", "e"), ("f", "a")]
+
+
+def log_evidence_of(engine, scopes):
+    def log_evidence(weights, logs):
+        with fb.engine(engine):
+            tables = [
+                fb.Table(w, scope) * fb.Table.from_log(log, scope)
+                for w, log, scope in zip(weights, logs, scopes, strict=True)
+            ]
+            return fb.eliminate(tables, list(dict.fromkeys(name for scope in scopes for name in scope))).log().array
+
+    return log_evidence
+
+
+by_scan, by_rules = (log_evidence_of(engine, SQUARES) for engine in ("scan", "rules"))
+slopes_by_scan, slopes_by_rules = (jax.jit(jax.value_and_grad(one, (0, 1))) for one in (by_scan, by_rules))
+
+
+def squares_with_zeros(seed: int, spread: float) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Weights 0 and 1, and the logarithms of what they multiply, between ±spread/2."""
+    random = np.random.default_rng(seed)
+    logs = [spread * (random.random((3, 3)) - 0.5) for _ in SQUARES]
+    return [(random.random((3, 3)) >= 0.35).astype(float) for _ in SQUARES], logs
+
+
+def log_slopes(weights, logs) -> tuple[float, list[np.ndarray]]:
+    """The evidence, and each ∂ log Z / ∂ w = (Z with this cell alone) / Z as a logarithm, summed over all cells."""
+    index = np.indices((3,) * 6).reshape(6, -1)
+    where = [tuple(index["abcdef".index(name)] for name in scope) for scope in SQUARES]
+    with np.errstate(divide="ignore"):
+        values = np.array([(np.log(w) + log)[at] for w, log, at in zip(weights, logs, where, strict=True)])
+    evidence = np.logaddexp.reduce(values.sum(0))
+    slopes = [np.full((3, 3), -np.inf) for _ in SQUARES]
+    for k, at in enumerate(where):
+        np.logaddexp.at(slopes[k], at, np.delete(values, k, 0).sum(0) + logs[k][at] - evidence)
+    return evidence, slopes
+
+
+@pytest.mark.parametrize("dtype", (np.float32, np.float64))
+@pytest.mark.parametrize("spread", (1, 30, 300, 2000))
+def test_slopes_beside_zeros_and_weights_far_apart(dtype, spread) -> None:
+    greatest = np.log(np.finfo(dtype).max)
+    with jax.enable_x64(dtype == np.float64):
+        for seed in range(6):
+            weights, logs = squares_with_zeros(seed, spread)
+            evidence, expected = log_slopes(weights, logs)
+            assert np.isfinite(evidence)
+            arrays = [[jnp.asarray(one, dtype) for one in part] for part in (weights, logs)]
+            value, (slopes, log_shares) = slopes_by_scan(*arrays)
+            np.testing.assert_allclose(value, evidence, rtol=1e-5, atol=1e-5)
+            rtol, atol = (2e-3, 1e-6) if dtype == np.float32 else (1e-8, 1e-12)
+            for slope, share, log, w in zip(slopes, log_shares, expected, weights, strict=True):
+                assert np.all(np.isfinite(slope)) and np.all(np.isfinite(share))
+                is_given = w > 0
+                np.testing.assert_allclose(slope[is_given], np.exp(log[is_given]), rtol=rtol, atol=atol)
+                np.testing.assert_allclose(share, np.where(is_given, np.asarray(slope), 0.0), rtol=rtol, atol=atol)
+                if 4 * spread < greatest:
+                    np.testing.assert_allclose(slope, np.exp(log), rtol=rtol, atol=atol)
+            if spread <= 30 and seed < 2:
+                for ours, theirs in zip(slopes, slopes_by_rules(*arrays)[1][0], strict=True):
+                    np.testing.assert_allclose(ours, theirs, rtol=rtol, atol=atol)
+
+
+def test_slopes_through_sums_of_zeros_alone() -> None:
+    """A sum without mass keeps the scale of its derivative, though later weights bring it 1,500 nats back."""
+    low, high = jnp.asarray([[-1500.0, -1500.0], [0.0, 0.0]]), jnp.asarray([[1500.0, 0.0], [0.0, 0.0]])
+    weights = [jnp.asarray(one) for one in ([[0.0, 0.0], [1.0, 1.0]], [[0.0, 0.0], [1.0, 1.0]], [[1.0, 1.0]] * 2)]
+
+    def log_evidence(first):
+        return log_evidence_of("scan", [("a", "b"), ("a", "c"), ("a", "d")])(
+            [first, *chosen], [low, jnp.zeros((2, 2)), high]
+        )
+
+    for others in (weights[1], jnp.ones((2, 2))):
+        chosen = [others, weights[2]]
+        slope = np.asarray(jax.grad(log_evidence)(weights[0]))
+        # Z = 2 · 2 · 2; a cell at a = 0 alone: e⁻¹⁵⁰⁰ · Σ_c · (e¹⁵⁰⁰ + 1).
+        np.testing.assert_allclose(slope, [[float(others[0].sum()) / 8] * 2, [0.5, 0.5]], rtol=1e-4)
+
+
+def test_second_derivatives_beside_zeros_are_those_of_the_rules() -> None:
+    with jax.enable_x64(True):
+        weights, logs = squares_with_zeros(0, 3.0)
+        arrays, others = ([jnp.asarray(one) for one in part] for part in (weights, logs))
+        random = np.random.default_rng(3)
+        moves = [jnp.asarray(random.normal(size=(2, 3, 3))) for _ in arrays]
+        found = []
+        for ask in (by_scan, by_rules):
+            slope = jax.grad(lambda arrays, ask=ask: ask(arrays, others))
+            turn = jax.jit(jax.vmap(lambda move, slope=slope: jax.jvp(slope, (arrays,), (move,))[1]))
+            found.append(turn(moves))
+        for ours, theirs in zip(*found, strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-7, atol=1e-9)
+
+
 def test_long_plans_are_scanned_without_being_asked(monkeypatch) -> None:
     tables = random_tables(7, 9)
     for least, engine in ((level_tables.LEAST_STEPS, "one compiled function"), (5, "few scans")):

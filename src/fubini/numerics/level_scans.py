@@ -3,6 +3,10 @@
 A step is z(o) = ⊕_s x(o, s) · y(o, s). All that depend on nothing but earlier levels are done at once, by the places of
 their cells in one array; levels of about one size are the turns of one scan. A cell is w · exp(s + t), t the same for
 all cells of a table, and w is 0 or 1 beside its derivatives: nothing underflows, however far apart weights are.
+
+At a zero cell, exp(s + t) is the scale of its derivatives: the sum of its terms with the fewest zero weights, each of
+them taken for 1. So the factors that a derivative meets are shares of sums, at most 1, but for one: that of a zero
+term in a positive sum, which is clipped. Derivatives are finite.
 """
 
 from __future__ import annotations
@@ -10,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import reduce
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -67,11 +71,12 @@ class LevelProgram(NamedTuple):
 
 
 class Cells(NamedTuple):
-    """w · exp(s + t) at every place."""
+    """w · exp(s + t) at every place, and the fewest zero weights that a term of it has."""
 
     weights: Data
     shifts: Data
     scales: Data
+    zeros: Data
 
 
 def level_program(
@@ -91,7 +96,7 @@ def level_program(
     work, padded = (sum([one.size for one in parts]) for parts in ([p for p, _ in places.values()], _firsts(scans)))
     if padded > WASTE * work + ROOM:
         return None
-    tables = np.repeat(np.arange(given), cells[:given])
+    tables = np.repeat(np.arange(given, dtype=np.int32), cells[:given])
     room = end + max([block.first.shape[1] for scan in scans for block in scan])
     return LevelProgram(tuple(scans), tables, tuple(starts), every, tuple(sizes), room)
 
@@ -194,23 +199,26 @@ def run_levels(program: LevelProgram, tables: Sequence[Scaled], semiring: Semiri
     weights = [jnp.reshape(table.weights, -1) for table in tables]
     shifts = [jnp.reshape(jnp.broadcast_to(table.shift, table.weights.shape), -1) for table in tables]
     dtype = jnp.result_type(*weights)
-    w, s, t = _rescaled(
-        jnp.concatenate(weights).astype(dtype), jnp.concatenate(shifts).astype(dtype), program.given_tables, len(tables)
-    )
-    head, rest = jnp.asarray([1.0, 0.0], dtype), jnp.zeros(program.places - NOUGHT - 1 - w.shape[0], dtype)
-    nought = jnp.zeros(NOUGHT + 1, dtype)
-    cells = Cells(jnp.concatenate([head, w, rest]), *[jnp.concatenate([nought, part, rest]) for part in (s, t)])
-    limit = LOG_GREATEST[np.dtype(dtype).name]
+    w, s = (jnp.concatenate(parts).astype(dtype) for parts in (weights, shifts))
+    given = _rescaled(w, s, jnp.ones_like(w), jnp.ones_like(w), program.given_tables, len(tables))
+    heads = jnp.asarray([[1.0, 0.0], [0.0, 0.0], [0.0, 0.0], [0.0, jnp.inf]], dtype)  # of 1 and of nought
+    rest = jnp.zeros(program.places - NOUGHT - 1 - w.shape[0], dtype)
+    cells = Cells(*[jnp.concatenate([head, part, rest]) for head, part in zip(heads, given, strict=True)])
+    limit = _log_greatest(program, dtype)
 
     def step(cells: Cells, block: LevelBlock) -> Cells:
         first, second = (Cells(*[part[places] for part in cells]) for places in (block.first, block.second))
         exponent = first.shifts + second.shifts
-        both = (stop_gradient(first.weights) > 0) & (stop_gradient(second.weights) > 0)
-        top = jnp.max(jnp.where(both, stop_gradient(exponent), -jnp.inf), axis=1)
+        zeros = first.zeros + second.zeros
+        fewest = jnp.min(zeros, axis=1)
+        is_fewest = zeros == fewest[:, None]
+        top = jnp.max(jnp.where(is_fewest, stop_gradient(exponent), -jnp.inf), axis=1)
         top = jnp.where(jnp.isfinite(top), top, 0.0)
         # A product of zero adds nothing, but its derivative is exp(exponent − top): keep that finite.
-        terms = first.weights * second.weights * jnp.exp(jnp.minimum(exponent - top[:, None], limit))
-        new = _rescaled(semiring.add(jnp, terms, (1,)), top, block.tables, block.first.shape[0])
+        sizes = jnp.exp(jnp.minimum(exponent - top[:, None], limit))
+        scale = jnp.sum(jnp.where(is_fewest, stop_gradient(sizes), 0.0), axis=1)
+        total = semiring.add(jnp, first.weights * second.weights * sizes, (1,))
+        new = _rescaled(total, top, scale, fewest, block.tables, block.first.shape[0])
         made = new._replace(scales=new.scales + first.scales[:, 0] + second.scales[:, 0])
         pairs = zip(cells, made, strict=True)
         return Cells(*[jax.lax.dynamic_update_slice(every, few, (block.starts,)) for every, few in pairs])
@@ -223,14 +231,21 @@ def run_levels(program: LevelProgram, tables: Sequence[Scaled], semiring: Semiri
     return cells
 
 
-def _rescaled(weights: Data, shifts: Data, tables: Data, count: int) -> Cells:
-    """Weights 0 or 1 in value; of the shifts, the greatest of each table is taken out."""
+def _rescaled(weights: Data, shifts: Data, scale: Data, zeros: Data, tables: Data, count: int) -> Cells:
+    """Weights 0 or 1 in value, zeros over their scale; of the shifts, the greatest of each table is taken out."""
     size = stop_gradient(weights)
-    size = jnp.where(size > 0, size, 1.0)
+    is_positive = size > 0
+    size = jnp.where(is_positive, size, jnp.where(scale > 0, scale, 1.0))
     shifts = shifts + jnp.log(size)
-    tops = jax.ops.segment_max(jnp.where(weights > 0, stop_gradient(shifts), -jnp.inf), tables, count)
+    tops = jax.ops.segment_max(jnp.where(is_positive, stop_gradient(shifts), -jnp.inf), tables, count)
     top = jnp.where(jnp.isfinite(tops), tops, 0.0)[tables]
-    return Cells(weights / size, shifts - top, top)
+    return Cells(weights / size, shifts - top, top, jnp.where(is_positive, 0.0, jnp.maximum(zeros, 1.0)))
+
+
+def _log_greatest(program: LevelProgram, dtype: Any) -> float:
+    """The exponent where the derivative at a zero term stops: as many as there are terms add up to a finite number."""
+    terms = sum([places.size for places in _firsts(program.scans)])
+    return max(LOG_GREATEST[np.dtype(dtype).name] - math.log(terms), 0.0)
 
 
 def normalized_slots(program: LevelProgram, cells: Cells, slots: Sequence[int]) -> list[Data]:
@@ -239,7 +254,7 @@ def normalized_slots(program: LevelProgram, cells: Cells, slots: Sequence[int]) 
     every: list[np.ndarray] = [np.arange(part.start, part.stop) for part in where]
     places, ends = np.concatenate(every), np.cumsum([0, *map(len, every)])
     owner = np.repeat(np.arange(len(slots)), np.diff(ends))
-    limit = LOG_GREATEST[np.dtype(cells.weights.dtype).name]
+    limit = _log_greatest(program, cells.weights.dtype)
     weights = cells.weights[places] * jnp.exp(jnp.minimum(cells.shifts[places], limit))
     shares = weights / jax.ops.segment_sum(weights, owner, len(slots), indices_are_sorted=True)[owner]
     return [
