@@ -103,6 +103,34 @@ def test_no_number_where_rounding_hides_it(xp):
         assert np.isnan(solve_whitened(rows).logdet)
 
 
+def test_repeated_rows_that_disagree():
+    """Of one unknown of variance K: r̄ᵀr̄ / (n/w + K) and the squares around the mean, weighed by w."""
+    K, noise, y = 900.0, 1e-5, np.array([3.0, 3.00002, 2.99999])
+    rows = whitened_rows(np.full((1, 1), K), np.zeros(1), SparseRows(np.full(3, 1 / noise), np.zeros(3), y / noise))
+    apart = np.sum((y - y.mean()) ** 2) / noise**2
+    expected = np.log1p(3 * K / noise**2), apart + y.mean() ** 2 / (K + noise**2 / 3)
+    np.testing.assert_allclose([solve_whitened(rows).logdet, solve_whitened(rows).rss], expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("entries", [np.zeros(7), ENTRIES])
+def test_slopes_of_the_entries(entries):
+    """Also where they are 0, by the matrix C itself."""
+
+    def by_rows(a):
+        solution = solve_whitened(whitened_rows(jnp.asarray(kernel(1.0)), jnp.zeros(N), SparseRows(a, COLUMNS, right)))
+        return solution.logdet + solution.rss
+
+    def by_matrix(a):
+        C = jnp.eye(7) + a[:, None] * K * a
+        return jnp.linalg.slogdet(C)[1] + right @ jnp.linalg.solve(C, right)
+
+    with jax.enable_x64(True):
+        K, right = jnp.asarray(kernel(1.0)[COLUMNS][:, COLUMNS]), jnp.asarray(RIGHT)
+        a = jnp.asarray(entries)
+        for function in (jax.grad, jax.hessian):
+            np.testing.assert_allclose(jax.jit(function(by_rows))(a), function(by_matrix)(a), rtol=1e-8, atol=1e-8)
+
+
 def test_rows_of_none_of_the_unknowns():
     rows = problem()
     beyond = SparseRows(np.append(ENTRIES, 0.0), np.append(COLUMNS, N + 3), np.append(RIGHT, 0.0))

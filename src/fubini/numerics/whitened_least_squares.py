@@ -5,7 +5,8 @@ In the unknowns u = L⁻¹ (x − m) it is min |u|² + |H L u − r|² with r = 
 
 |I + (H L)ᵀ (H L)|  =  |C|  and  min |u|² + |H L u − r|²  =  rᵀ C⁻¹ r.
 
-No pivot of C is less than 1, and none is known worse than that of K.
+Rows of one unknown are joined to one first, and what they differ by is added to the least squares: else C would be all
+but singular for them, and their differences the difference of large numbers. Then no pivot of C is less than 1.
 """
 
 from __future__ import annotations
@@ -79,13 +80,31 @@ def whitened_rows(covariance: Data, mean: Data, rows: SparseRows) -> WhitenedRow
 
 def solve_whitened(rows: WhitenedRows) -> WhitenedSolution:
     """log |C| and rᵀ C⁻¹ r; not numbers where K is not positive definite, or where rounding hides them."""
-    K, _, a, columns, _ = rows
-    xp = xp_of(*rows)
-    C = xp.eye(len(a), dtype=K.dtype) + a[:, None] * K[columns][:, columns] * a
+    K, xp = rows.covariance, xp_of(*rows)
+    slopes, right, apart = join(rows)
+    C = xp.eye(len(slopes), dtype=K.dtype) + slopes[:, None] * K[rows.columns][:, rows.columns] * slopes
     has_root = xp.all(xp.isfinite(xp.diagonal(cholesky(constant(K)))))
     C = C + xp.where(has_root, 0.0, xp.nan)
-    logdet, rss = (_solve if xp is np else _solve_on_jax)(C, residual(rows))
-    return WhitenedSolution(rows, logdet, rss)
+    logdet, rss = (_solve if xp is np else _solve_on_jax)(C, right)
+    return WhitenedSolution(rows, logdet, rss + apart)
+
+
+def join(rows: WhitenedRows) -> tuple[Data, Data, Data]:
+    """Σᵢ (aᵢ x − rᵢ)²  =  (d x − Σᵢ aᵢ rᵢ / d)² + Σᵢ (rᵢ − aᵢ x̄)²,  d² = Σᵢ aᵢ²,  x̄ = Σᵢ aᵢ rᵢ / d²
+
+    d and Σᵢ aᵢ rᵢ / d stand at the first row of each unknown, and 0 at the others. Where d is 0 it has no slope, and
+    the rows stay.
+    """
+    a, r, xp = rows.entries, residual(rows), xp_of(*rows)
+    is_same = rows.columns[:, None] == rows.columns
+    is_first = xp.argmax(is_same, axis=-1) == xp.arange(len(a))
+    squares = is_same.astype(a.dtype) @ a**2
+    is_joined = squares > xp.finfo(a.dtype).tiny / xp.finfo(a.dtype).eps
+    safe = xp.where(is_joined, squares, 1.0)
+    center = is_same.astype(a.dtype) @ (a * r) / safe
+    joined = xp.where(is_first, xp.sqrt(safe), 0.0)
+    apart = xp.sum(xp.where(is_joined, r - a * center, 0.0) ** 2)
+    return xp.where(is_joined, joined, a), xp.where(is_joined, joined * center, r), apart
 
 
 def residual(rows: WhitenedRows) -> Data:
