@@ -32,6 +32,7 @@ class Family:
     log_density: Density  # on the support
     log_density_everywhere: Density | None = None  # −∞ outside; None where the domain of the values is the support
     names: tuple[str, ...] = ()  # in `fubini.distributions`: the first of them is made, all of them are read
+    finite_draws: Mapping[str, Any] | None = None  # stricter constraints of parameters, under which a draw ends
     alternatives: Mapping[str, Any] | None = None  # other parameters that `log_density` knows, by name
     signature: Signature | None = None
     draw: Callable[[Any, Arrays], Data] | None = None  # of parameters of one shape

@@ -42,6 +42,7 @@ GEOMETRIC = register(
         log_geometric,
         names=("Geometric", "GeometricProbs"),
         signature=Signature("ratio", from_ratio),
+        finite_draws={"probs": constraints.positive},
         draw=lambda key, p: jax.random.geometric(key, p["probs"]) - 1,
         mean=lambda p: divide(one_minus(p["probs"]), p["probs"]),
         variance=lambda p: divide(one_minus(p["probs"]), square(p["probs"])),

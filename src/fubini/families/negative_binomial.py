@@ -80,6 +80,7 @@ NEGATIVE_BINOMIAL = register(
         alternatives={"logits": constraints.real},
         signature=Signature("ratio", from_ratio),
         draw=draw,
+        finite_draws={"probs": constraints.less_than(1.0)},
         mean=lambda p: times(p["total_count"], odds(p)),
         variance=lambda p: times(p["total_count"], odds(p), plus(ONE, odds(p))),
         moments=lambda p, most: from_factorial(rising(p["total_count"], [odds(p)] * most)),

@@ -29,9 +29,6 @@ from fubini.measures.single_draws import require_possible
 from fubini.measures.state import State
 from fubini.measures.zeros import parts_of
 
-# Chances with which a draw ends.
-ENDLESS = {"Geometric": constraints.positive, "NegativeBinomial": constraints.less_than(1.0)}
-
 
 class AllowedParameters:
     """The check that parameters and weights of a state are allowed at the numbers of its symbols, if its tests hold."""
@@ -136,9 +133,9 @@ def _required(distribution: DrawDistribution) -> Iterator[tuple[Node, Any]]:
     """Each quantity that a family requires something of, and what."""
     for requirement in _requirements(distribution):
         yield _quantity(requirement, distribution), requirement.constraint
-    end = ENDLESS.get(distribution.family)
-    if end is not None:
-        yield _entries(distribution)["probs"], end
+    if not distribution.is_opaque:
+        for name, constraint in (family_of(distribution.family).finite_draws or {}).items():
+            yield _entries(distribution)[name], constraint
 
 
 def _quantity(requirement: Requirement, distribution: DrawDistribution) -> Node:
