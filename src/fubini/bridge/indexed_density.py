@@ -136,9 +136,10 @@ class Disintegration:
             if whole.plan.blocked:
                 raise
             return whole._draw_steps(randomness)
-        chosen: dict[Name, Array] = {}
+        names, chosen = [name for step in self.plan.integrals for name in step.names], dict[Name, Array]()
         for term in reversed(conditionals):
-            chosen.update(interpret(DRAW, randomness, substitute(term, chosen), (term.own,)))
+            own = tuple(name for name in names if name in term.inputs and name not in chosen)
+            chosen.update(interpret(DRAW, randomness, substitute(term, chosen), own))
         return chosen
 
     def _draw_steps(self, randomness: Randomness) -> dict[Name, Array]:
