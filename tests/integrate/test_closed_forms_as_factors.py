@@ -72,6 +72,12 @@ def missing(a):
 
 
 @fb.model
+def neighbours(a):
+    z = yield dist.Normal(a, 1.0).expand([3])
+    y = yield dist.Normal(z[np.array([0, 1, 2])] - 0.5 * z[np.array([1, 2, 0])], 0.5)
+
+
+@fb.model
 def matrix(a):
     W = yield dist.MatrixNormal(jnp.full((2, 3), a), COLUMNS, ROWS)
     y = yield dist.Normal(jnp.array([1.0, -0.5]) @ W, 0.5)
@@ -138,6 +144,9 @@ CASES = {
     "labels together": Case(coupled, {"y": COUNTS}, of_coupled),
     "multiplied by a label": Case(multiplied, {"y": COUNTS}, of_multiplied),
     "missing covariate": Case(missing, {"x": HOLES, "y": SEEN}, of_missing),
+    "differences of neighbours": Case(
+        neighbours, {"y": SEEN}, of_normals(np.eye(3) - 0.5 * np.roll(np.eye(3), 1, axis=1), same, np.eye(3))
+    ),
     "matrix normal": Case(
         matrix, {"y": SEEN},
         of_normals(np.eye(3), lambda a: 0.5 * same(a), ROWS @ ROWS.T * (ROW @ COLUMNS @ COLUMNS.T @ ROW)),
