@@ -22,7 +22,7 @@ class Label(NamedTuple):
     k: Index
     changes: dict[Leaf, tuple[tuple[Index, ...], Change]]  # of statistics, then of what is derived from them
     score: Node  # log p(candidate | all others), up to what no candidate changes
-    neighbours: tuple[Statistic, ...] = ()  # sums over the labels that an entry meets
+    neighbours: tuple[Statistic, ...] = ()  # sums over the labels that are coupled with an entry
 
     @property
     def rows(self) -> dict[Leaf, frozenset[int]]:

@@ -44,7 +44,7 @@ from fubini.compile.statistics import canonical, inner_sums
 
 Guards = frozenset[Node]
 Change = dict[Guards, Node]  # a sum of values, each where its tests hold
-UNITS = 3  # groups of tests that cases are told apart by, at most
+UNITS = 3  # groups of tests that distinguish cases, at most
 FEW = 4  # factors that a ratio of gamma functions is written out in
 
 

@@ -96,8 +96,8 @@ class LabelLoop:
 
     # -- statistics --------------------------------------------------------------------------------------------------
 
-    def meet(self) -> None:
-        """Compute the sums over the labels that the entry meets."""
+    def sum_neighbours(self) -> None:
+        """Write the sums over the labels that are coupled with the entry."""
         for one in self.label.neighbours:
             self.writer.line(f"{self.names[one.leaf].name}[...] = 0.0")
             self._accumulate(one)

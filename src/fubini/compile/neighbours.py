@@ -1,6 +1,6 @@
-"""Neighbours: sums over the other labels that an entry meets, computed once for its update.
+"""Neighbours: sums over the other labels that are coupled with an entry, computed once for its update.
 
-Where an item reads two labels, what one entry adds depends on the labels that it meets: for S(c, d) =
+Where an item reads two labels, what one entry adds depends on the labels coupled with it: for S(c, d) =
 Σ_ij a_ij [c = z_i] [d = z_j], row c of its class grows by T(u, d) = Σ_j [j ≠ u] a_uj [d = z_j]. It is the same for all
 candidates, and a loop over the items of the entry.
 """

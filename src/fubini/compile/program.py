@@ -180,7 +180,7 @@ class Assembly:
             with writer.block(f"for u in range({loop.count}):"):
                 loop.place()
                 writer.line(f"k = {loop.entry}")
-                loop.meet()
+                loop.sum_neighbours()
                 for leaf in reversed(changed):
                     loop.change(leaf, "+=")
         writer.line("return 0")
@@ -204,7 +204,7 @@ class Assembly:
             writer.line("u = items[t]")
             loop.place()
             writer.line(f"k = {loop.entry}")
-            loop.meet()
+            loop.sum_neighbours()
             loop.remove()
             loop.refresh()
             if self.proposes:

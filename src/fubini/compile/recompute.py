@@ -38,7 +38,7 @@ class Recompute:
             if once:
                 self.fill()
                 self.writer.line(f"k = {loop.entry}")
-                loop.meet()
+                loop.sum_neighbours()
                 loop.remove()
             self.writer.line("top = -math.inf")
             with self.writer.block(f"for k in range({loop.size}):"):

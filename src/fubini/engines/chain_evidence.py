@@ -30,6 +30,14 @@ class ChainWeights(NamedTuple):
     ones: ChainLogs
     logs: ChainLogs
 
+    def along(self, slopes: ChainLogs, change: ChainWeights) -> Data:
+        """Σ slope · (dw + w · dl), of each sequence"""
+        steps = [
+            slope * (d_one + one * d_log)
+            for slope, one, d_one, d_log in zip(slopes, self.ones, change.ones, change.logs, strict=True)
+        ]
+        return sum(jnp.sum(step, axis=tuple(range(step.ndim - 1))) for step in steps)  # type: ignore[return-value]
+
 
 ByScan = Callable[[ChainWeights], Data]
 
@@ -54,14 +62,10 @@ def _has_many_states(logs: ChainLogs) -> bool:
 
 @log_evidence.defjvp
 def _(by_scan: ByScan, primals: tuple, tangents: tuple) -> tuple[Data, Data]:
-    """Σ slope · dw + slope · w · dl"""
+    """The derivative of the log-evidence by its slopes."""
     (weights,), (change,) = primals, tangents
     total, slopes = log_evidence_and_slopes(by_scan, weights)
-    steps = [
-        slope * (d_one + one * d_log)
-        for slope, one, d_one, d_log in zip(slopes, weights.ones, change.ones, change.logs, strict=True)
-    ]
-    return total, sum(jnp.sum(step, axis=tuple(range(step.ndim - 1))) for step in steps)  # type: ignore[return-value]
+    return total, weights.along(slopes, change)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))

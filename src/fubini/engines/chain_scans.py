@@ -192,15 +192,10 @@ def _graded_evidence(drops_small: bool, weights: ChainWeights) -> Evidence:
 
 @_graded_evidence.defjvp
 def _(drops_small: bool, primals: tuple, tangents: tuple) -> tuple[Evidence, Evidence]:
-    """Σ slope · (dw + w · dl)"""
+    """The derivative of the log-evidence by its slopes."""
     (weights,), (change,) = primals, tangents
     value, slopes = evidence_and_slopes(weights, drops_small)
-    steps = [
-        slope * (d_one + one * d_log)
-        for slope, one, d_one, d_log in zip(slopes, weights.ones, change.ones, change.logs, strict=True)
-    ]
-    along: Data = sum(jnp.sum(step, axis=tuple(range(step.ndim - 1))) for step in steps)  # type: ignore[assignment]
-    return value, Evidence(along, jnp.zeros_like(value.log))
+    return value, Evidence(weights.along(slopes, change), jnp.zeros_like(value.log))
 
 
 def evidence_and_slopes(weights: ChainWeights, drops_small: bool) -> tuple[Evidence, ChainLogs]:

@@ -100,7 +100,7 @@ def _wrong_weight(weight: Node, number: Data) -> DataError:
 
 
 def _require_proof(quantity: Node, constraint: Any) -> None:
-    """A quantity that draws decide beside symbols meets its constraint for all numbers that these may have."""
+    """Raise unless a quantity of draws and symbols satisfies its constraint at all numbers that these may have."""
     low, high = bounds(quantity)
     proofs = (
         (constraints.real, True),
