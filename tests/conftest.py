@@ -79,7 +79,7 @@ def data() -> Path:
     return path
 
 
-MANY_MAPS = 40_000  # memory maps of a process; a system allows some 65,000, and each compiled function takes a few
+MANY_MAPS = 25_000  # memory maps of a process; each compiled function takes a few, and a system allows some 65,000
 
 
 @pytest.fixture(scope="module", autouse=True)
