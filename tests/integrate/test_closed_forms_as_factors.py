@@ -192,3 +192,37 @@ def test_closed_form(name) -> None:
         error = np.sqrt((one.var(axis=0) + two.var(axis=0)) / DRAWS) + 1e-12
         assert np.all(np.abs(one.mean(axis=0) - two.mean(axis=0)) < 4.5 * error)
         np.testing.assert_allclose(one.std(axis=0), two.std(axis=0), rtol=0.15, atol=0.02)
+
+
+@fb.model
+def times(t):
+    rate = yield dist.Gamma(2.0, t[0])
+    chance = yield dist.Uniform(0.0, 1.0)
+    y = yield dist.Weibull(rate**-0.5 * t[1], 2.0).expand([3])
+    k = yield dist.Binomial(10, chance).expand([3])
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_numbers_that_a_trace_knows(wide) -> None:
+    """The exponent 2 and the ends 0 and 1, numbers of JAX inside `jit` and outside of it, decide rules there too."""
+
+    def of_factors(t, y):
+        factors, names = factors_of(times(t).condition(y=y, k=COUNTS))
+        return fb.eliminate(factors, names).log().data
+
+    rates, chances = fb.Variable("rate", fb.Positive), fb.Variable("chance", fb.Real)
+
+    def by_hand(t, y):
+        seen = dist.Weibull(rates**-0.5 * t[1], two).expand([3])(y)
+        counted = dist.Uniform(none, one)("chance") * dist.Binomial(10, chances).expand([3])(COUNTS)
+        return (dist.Gamma(two, t[0])("rate") * seen * counted).sum("rate", "chance").log().data
+
+    shape, rate, y = 2.0, 1.3, np.array([1.3, 2.1, 0.5])
+    right = np.log(2 * y / 0.49).sum() + shape * np.log(rate) + special.gammaln(shape + 3) - special.gammaln(shape)
+    right -= (shape + 3) * np.log(rate + (y**2).sum() / 0.49)
+    right += np.log(special.comb(10, COUNTS)).sum() + special.betaln(1 + COUNTS.sum(), 31 - COUNTS.sum())
+    with jax.enable_x64(wide):
+        none, one, two = map(jnp.array, (0.0, 1.0, 2.0))
+        for ask in (of_factors, by_hand):
+            for compiled in (ask, jax.jit(ask), ask):
+                assert float(compiled(jnp.array([rate, 0.7]), jnp.asarray(y))) == pytest.approx(right, rel=1e-5)
