@@ -457,6 +457,7 @@ class Density(Factor):
             f"the {what} of {name!r} under {self}",
             expected=f"a family whose {what} is known, of its own variable",
             nearest=f"{self.distribution.family} has none that numpyro knows",
+            advice=f"quantile(0.5) and interval(0.9) may be known; draws have a {what}: f.sample(key, n=10_000)",
         )
 
 
