@@ -1,7 +1,7 @@
 """Closed forms of models asked as factors: evidence by an oracle, its gradient, and the moments of draws.
 
-Each model has one parameter, a random number. Its evidence as a model and as factors is that of the oracle, its derivatives are
-differences of it, and draws of the factors have the means of draws of the model.
+Each model has one parameter, a random number. Its evidence as a model and as factors is that of the oracle, its
+derivatives are differences of it, and draws of the factors have the means of draws of the model.
 """
 
 import itertools

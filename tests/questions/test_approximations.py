@@ -398,7 +398,7 @@ def test_draws_that_cannot_follow():
     with fb.monte_carlo(KEY, 100), pytest.raises(Intractable, match="from 100 draws") as error:
         post.log_evidence()
     assert "have density 0" in str(error.value) and "a larger n" in str(error.value)
-    with pytest.raises(Intractable, match='method="smc" with .* points for each chain') as other:
+    with pytest.raises(Intractable, match=r'method="smc" with .* points for each chain') as other:
         post.infer(KEY, draws=20, chains=1, method="smc", progress=False)
     assert "have density 0" in str(other.value) and "more draws" in str(other.value)
     assert all(part in str(each.value) for part in ("expected:", "nearest:", "to do:") for each in (error, other))

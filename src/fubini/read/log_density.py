@@ -81,7 +81,8 @@ def _entry(blueprint: Blueprint, leaves: Iterator[SymbolicArray], at: Batch, val
     """log p of the value of one batch cell."""
     if value.present is not None and value.event and _are_whole(value.present, len(value.event)):
         log_p = _entry(blueprint, leaves, at, value._replace(present=None, masked=True))
-        return None if log_p is None else where(_at(value.present, (*at, *(ZERO for _ in value.event))), log_p, const(0.0))
+        first = _at(value.present, (*at, *(ZERO for _ in value.event)))
+        return None if log_p is None else where(first, log_p, const(0.0))
     statics = dict(blueprint.statics)
     if blueprint.family in CENSORED:
         return _censored(blueprint, leaves, at, value)
