@@ -56,8 +56,7 @@ def _affine(distribution: Any) -> tuple[Any, Monotone] | None:
     if not isinstance(distribution, numpyro_families.TransformedDistribution) or len(distribution.transforms) != 1:
         return None
     (transform,) = distribution.transforms
-    is_one = isinstance(transform, Monotone) and transform.is_affine
-    return (distribution.base_dist, transform) if is_one else None
+    return (distribution.base_dist, transform) if isinstance(transform, Monotone) and transform.is_affine else None
 
 
 def compute_mean(distribution: Any) -> Data:
