@@ -1,7 +1,7 @@
 """Closed forms of models asked as factors: evidence by an oracle, its gradient, and the moments of draws.
 
-Each model has one parameter. Its evidence as a model and as factors is that of the oracle, its derivatives are
-differences of it, and draws of the factors have the means of draws of the model.
+Each model has one parameter, a random number. Its evidence as a model and as factors is that of the oracle, its
+derivatives are differences of it, and draws of the factors have the means of draws of the model.
 """
 
 import itertools
@@ -90,6 +90,41 @@ def moved(a):
     y = yield dist.Normal(x, 0.5)
 
 
+@fb.model
+def graded(a):
+    z = yield dist.Categorical(SHARES).expand([3])
+    y = yield dist.OrderedLogistic(a * jnp.array([-1.0, 0.5, 2.0])[z], CUTPOINTS)
+
+
+@fb.model
+def half_student(a):
+    v = yield dist.InverseGamma(6.0, a)
+    y = yield dist.HalfNormal(jnp.sqrt(v)).expand([3])
+
+
+@fb.model
+def wishart(a):
+    S = yield dist.InverseWishart(9.0, a * jnp.array(SPREAD))
+    y = yield dist.MultivariateNormal(jnp.zeros(2), S).expand([3])
+
+
+@fb.model
+def matrix_regression(a):
+    S = yield dist.InverseWishart(9.0, a * jnp.array(SPREAD))
+    B = yield dist.MultivariateNormal(jnp.zeros(2), S).expand([1])
+    y = yield dist.MultivariateNormal(jnp.array(INPUTS) @ B, S)
+
+
+@fb.model
+def process(a):
+    v = yield dist.InverseGamma(6.0, a)
+    f = yield dist.MultivariateNormal(jnp.zeros(3), v * jnp.array(KERNEL))
+    y = yield dist.Normal(f, 0.5 * jnp.sqrt(v))
+
+
+CUTPOINTS, SPREAD = np.array([-0.5, 0.8]), np.array([[1.6, 0.4], [0.4, 0.9]])
+INPUTS, KERNEL = np.array([[1.0], [-0.5], [2.0]]), np.exp(-0.5 * np.subtract.outer(np.arange(3), np.arange(3)) ** 2)
+GRADES, VECTORS = np.array([0, 2, 1]), np.array([[1.0, 0.3], [-0.4, 0.8], [0.5, -1.2]])
 SYSTEM = np.array([[2.0, 0.3, 0.0], [0.1, 1.5, -0.4], [0.0, 0.2, 1.0]])
 ROWS = np.array([[1.0, 0.0, 0.0], [0.4, 0.8, 0.0], [-0.2, 0.1, 0.9]])
 COLUMNS = np.array([[1.0, 0.0], [-0.3, 0.7]])
@@ -119,6 +154,30 @@ def of_missing(a: float) -> float:
     x = np.asarray(HOLES.data)[known]
     total = stats.norm(a, 1).logpdf(x).sum() + stats.norm(2 * x + 1, 0.5).logpdf(SEEN[known]).sum()
     return total + stats.norm(2 * a + 1, np.sqrt(4.25)).logpdf(SEEN[1])
+
+
+def of_graded(a: float) -> float:
+    passed = special.expit(CUTPOINTS[:, None] - a * np.array([-1.0, 0.5, 2.0]))
+    chances = np.diff(np.vstack([np.zeros(3), passed, np.ones(3)]), axis=0)
+    return np.log(chances @ SHARES)[GRADES].sum()
+
+
+def of_shared_variance(covariance: np.ndarray, y: np.ndarray) -> Callable[[float], float]:
+    """log ∫ N(y; 0, v C) InverseGamma(v; 6, a) dv, a Student's t"""
+    return lambda a: stats.multivariate_t(np.zeros(3), a / 6 * covariance, 12).logpdf(y)
+
+
+def of_shared_covariance(rows: np.ndarray) -> Callable[[float], float]:
+    """log ∫ N(Y; 0, R ⊗ S) InverseWishart(S; 9, a Ψ) dS, a matrix Student's t"""
+    squares = VECTORS.T @ np.linalg.solve(rows, VECTORS)
+    front = special.multigammaln(6.0, 2) - special.multigammaln(4.5, 2) - 3 * np.log(np.pi)
+    front -= np.linalg.slogdet(rows)[1]
+
+    def log_evidence(a: float) -> float:
+        before, after = (np.linalg.slogdet(one)[1] for one in (a * SPREAD, a * SPREAD + squares))
+        return front + 4.5 * before - 6.0 * after
+
+    return log_evidence
 
 
 class Case(NamedTuple):
@@ -151,6 +210,15 @@ CASES = {
         matrix, {"y": SEEN},
         of_normals(np.eye(3), lambda a: 0.5 * same(a), ROWS @ ROWS.T * (ROW @ COLUMNS @ COLUMNS.T @ ROW)),
     ),
+    "grades of labels": Case(graded, {"y": GRADES}, of_graded),
+    "half Student's t": Case(
+        half_student, {"y": np.abs(SEEN)}, lambda a: 3 * np.log(2) + of_shared_variance(np.eye(3), np.abs(SEEN))(a)
+    ),
+    "inverse Wishart": Case(wishart, {"y": VECTORS}, of_shared_covariance(np.eye(3))),
+    "coefficients of vectors": Case(
+        matrix_regression, {"y": VECTORS}, of_shared_covariance(np.eye(3) + INPUTS @ INPUTS.T)
+    ),
+    "Gaussian process": Case(process, {"y": SEEN}, of_shared_variance(KERNEL + 0.25 * np.eye(3), SEEN)),
     "affine transform": Case(moved, {"y": SEEN}, of_normals(np.eye(3), same, 1.0 + 2.56 * np.eye(3))),
 }  # fmt: skip
 
@@ -160,9 +228,10 @@ def factors_of(post: Any) -> tuple[list[fb.Factor], list[str]]:
     return factors, [variable.name for variable in variables]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", CASES)
 def test_closed_form(name) -> None:
-    case, at = CASES[name], 0.7
+    case, at = CASES[name], np.random.default_rng(len(name)).uniform(0.4, 1.2)
     right = case.log_evidence(at)
     slope = (case.log_evidence(at + STEP) - case.log_evidence(at - STEP)) / (2 * STEP)
 
@@ -192,3 +261,37 @@ def test_closed_form(name) -> None:
         error = np.sqrt((one.var(axis=0) + two.var(axis=0)) / DRAWS) + 1e-12
         assert np.all(np.abs(one.mean(axis=0) - two.mean(axis=0)) < 4.5 * error)
         np.testing.assert_allclose(one.std(axis=0), two.std(axis=0), rtol=0.15, atol=0.02)
+
+
+@fb.model
+def times(t):
+    rate = yield dist.Gamma(2.0, t[0])
+    chance = yield dist.Uniform(0.0, 1.0)
+    y = yield dist.Weibull(rate**-0.5 * t[1], 2.0).expand([3])
+    k = yield dist.Binomial(10, chance).expand([3])
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_numbers_that_a_trace_knows(wide) -> None:
+    """The exponent 2 and the ends 0 and 1, numbers of JAX inside `jit` and outside of it, decide rules there too."""
+
+    def of_factors(t, y):
+        factors, names = factors_of(times(t).condition(y=y, k=COUNTS))
+        return fb.eliminate(factors, names).log().data
+
+    rates, chances = fb.Variable("rate", fb.Positive), fb.Variable("chance", fb.Real)
+
+    def by_hand(t, y):
+        seen = dist.Weibull(rates**-0.5 * t[1], two).expand([3])(y)
+        counted = dist.Uniform(none, one)("chance") * dist.Binomial(10, chances).expand([3])(COUNTS)
+        return (dist.Gamma(two, t[0])("rate") * seen * counted).sum("rate", "chance").log().data
+
+    shape, rate, y = 2.0, 1.3, np.array([1.3, 2.1, 0.5])
+    right = np.log(2 * y / 0.49).sum() + shape * np.log(rate) + special.gammaln(shape + 3) - special.gammaln(shape)
+    right -= (shape + 3) * np.log(rate + (y**2).sum() / 0.49)
+    right += np.log(special.comb(10, COUNTS)).sum() + special.betaln(1 + COUNTS.sum(), 31 - COUNTS.sum())
+    with jax.enable_x64(wide):
+        none, one, two = map(jnp.array, (0.0, 1.0, 2.0))
+        for ask in (of_factors, by_hand):
+            for compiled in (ask, jax.jit(ask), ask):
+                assert float(compiled(jnp.array([rate, 0.7]), jnp.asarray(y))) == pytest.approx(right, rel=1e-5)

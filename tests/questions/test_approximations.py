@@ -394,10 +394,14 @@ def test_draws_that_cannot_follow():
         w = yield dist.Normal(0.0, 1.0)
         y = yield dist.Uniform(jnp.sinh(w), jnp.sinh(w) + 1e-9)
 
+    post = narrow().condition(y=0.3)
     with fb.monte_carlo(KEY, 100), pytest.raises(Intractable, match="from 100 draws") as error:
-        narrow().condition(y=0.3).log_evidence()
+        post.log_evidence()
     assert "have density 0" in str(error.value) and "a larger n" in str(error.value)
-    assert all(part in str(error.value) for part in ("expected:", "nearest:", "to do:"))
+    with pytest.raises(Intractable, match=r'method="smc" with .* points for each chain') as other:
+        post.infer(KEY, draws=20, chains=1, method="smc", progress=False)
+    assert "have density 0" in str(other.value) and "more draws" in str(other.value)
+    assert all(part in str(each.value) for part in ("expected:", "nearest:", "to do:") for each in (error, other))
 
 
 def test_under_jit():

@@ -8,7 +8,7 @@ from scipy import stats
 
 import fubini as fb
 from fubini import dist
-from fubini.errors import DataError, DomainError, Intractable, UnknownName
+from fubini.errors import DataError, DomainError, Intractable, NoRule, UnknownName
 from tests.questions.test_marginals import COUNTS, POINTS, X, Y, clusters, coal, levels, line, of_clusters, of_coal
 
 QUICK = {"log_likelihood": False, "predictive": False}
@@ -160,6 +160,37 @@ def test_draws_agree(student):
     made = student.marginal(lambda s: s.a + 2 * s.b)
     numbers = (draws["a"] + 2 * draws["b"]).values.ravel()
     np.testing.assert_allclose(np.mean(numbers < float(made.quantile(0.3))), 0.3, atol=0.03)
+
+
+@fb.model
+def rates():
+    p = yield dist.Beta(2.0, 3.0)
+    r = yield dist.Gamma(jnp.array([2.0, 3.0]), 1.0)
+    x = yield dist.Binomial(10, p)
+    y = yield dist.Poisson(r)
+
+
+AFFINE = {
+    "1 - p": (lambda s: 1 - s.p, stats.beta(6, 9), -1.0, 1.0),
+    "several steps": (lambda s: (2 * s.p + 1) / 4 - 5, stats.beta(6, 9), 0.5, -4.75),
+    "an entry": (lambda s: -s.r[1], stats.gamma(7, scale=0.5), -1.0, 0.0),
+}
+
+
+@pytest.mark.parametrize("name", AFFINE)
+@pytest.mark.parametrize("on", [np, jnp])
+def test_moments_of_an_affine_function(name, on):
+    function, of_site, slope, offset = AFFINE[name]
+    f = rates().condition(x=on.asarray(4), y=on.asarray([3, 4])).marginal(function)
+    assert float(f.mean()) == pytest.approx(slope * of_site.mean() + offset, rel=1e-6)
+    assert float(f.variance()) == pytest.approx(slope**2 * of_site.var(), rel=1e-5)
+
+
+def test_a_mean_that_is_not_known():
+    f = rates().condition(x=4, y=np.array([3, 4])).marginal(lambda s: jnp.sqrt(s.p))
+    assert float(f.quantile(0.5)) == pytest.approx(np.sqrt(stats.beta(6, 9).ppf(0.5)), rel=1e-6)
+    with pytest.raises(NoRule, match=r"(?s)the mean of 'value'.*quantile\(0.5\)"):
+        f.mean()
 
 
 @pytest.mark.parametrize(

@@ -238,7 +238,10 @@ class Evaluation:
         over, body = self.opened(this)
         inside = self.of(body)
         gone = tuple(axis for axis, i in enumerate(inside.of) if i in over)
-        return Axes(self.xp.max(inside.data, axis=gone), tuple(i for i in inside.of if i not in over))
+        kept = tuple(i for i in inside.of if i not in over)
+        if not all(i.size for i in over):
+            return Axes(self.xp.full(tuple(i.size for i in kept), -math.inf), kept)
+        return Axes(self.xp.max(inside.data, axis=gone), kept)
 
     def _chain(self, this: Node) -> Axes:
         """log Σ over paths, of all that start and end anywhere"""

@@ -102,13 +102,13 @@ class Rows:
         """Columns and what stands in them; columns that are the same in every row have no axis of rows."""
         of, xp = self.evaluation.of, self.evaluation.xp
         place, coefficient = entry.args[1:]
-        numbers = self._over(of(coefficient), inner)
+        numbers, entries = self._over(of(coefficient), inner), math.prod(i.size for i in inner)
         if not place.leaves and place.free <= set(inner):
             columns = xp.broadcast_to(aligned(of(place), inner), tuple(i.size for i in inner)).reshape(-1)
         else:
             columns = self._over(of(place), inner)
-            columns = columns.reshape(*columns.shape[: len(self.frame) + 1], -1)
-        return columns, numbers.reshape(*numbers.shape[: len(self.frame) + 1], -1)
+            columns = columns.reshape(*columns.shape[: len(self.frame) + 1], entries)
+        return columns, numbers.reshape(*numbers.shape[: len(self.frame) + 1], entries)
 
     def _dense(self, parts: Parts) -> tuple[Data, Data]:
         matrix = self.evaluation.xp.zeros((*parts.scales.shape, self.width))

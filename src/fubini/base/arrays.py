@@ -155,6 +155,11 @@ def precision(is_double: bool) -> AbstractContextManager[Any]:
     return jax.enable_x64(True) if is_double else nullcontext()
 
 
+def known_stays_known(*arrays: Data) -> AbstractContextManager[Any]:
+    """Known arrays are computed with at once, inside a trace too, where JAX would make tracers of them."""
+    return nullcontext() if is_traced(*arrays) else jax.ensure_compile_time_eval()
+
+
 def stop_gradient(array: Data) -> Data:
     """The array as a constant; NumPy arrays are constants already."""
     return jax.lax.stop_gradient(array) if is_jax(array) else array
@@ -166,7 +171,7 @@ def require(ok: Data, error: Callable[[], DataError], *poisoned: Data) -> tuple[
     `ok` broadcasts against each poisoned array. Inside `checked` the traced error raises too.
     """
     if not is_traced(ok):
-        if not np.all(ok):
+        if not np.all(np.asarray(ok)):
             raise error()
         return poisoned
     if _trusting.get():

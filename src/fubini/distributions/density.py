@@ -13,7 +13,7 @@ import jax
 import numpy as np
 from numpyro.distributions import constraints
 
-from fubini.base.arrays import is_traced, require
+from fubini.base.arrays import is_traced, known_stays_known, require
 from fubini.base.domains import Domain, merge_inputs
 from fubini.base.names import Name
 from fubini.distributions.blueprint import (
@@ -261,13 +261,15 @@ def _allowed(requirement: Requirement, given: list[Array]) -> Array:
     """The first of these arrays, not a number where what is required does not hold."""
     if len(given) > 1 and any(term.inputs for term in given):
         return given[0]  # axes that have names, in an order of their own
-    quantity = requirement.quantity(*(term.array for term in given))
-    ok = satisfied(requirement.constraint, quantity)
-    while ok.shape != given[0].array.shape[: np.ndim(ok)]:  # numpyro tests the spectrum of a vector entry by entry
-        ok = ok.all(axis=-1)
-    rank = max(given[0].array.ndim - np.ndim(ok), 0)
+    arrays = [term.array for term in given]
+    with known_stays_known(*arrays):
+        quantity = requirement.quantity(*arrays)
+        ok = satisfied(requirement.constraint, quantity)
+        while ok.shape != arrays[0].shape[: np.ndim(ok)]:  # numpyro tests the spectrum of a vector entry by entry
+            ok = ok.all(axis=-1)
+        ok = ok.reshape(ok.shape + (1,) * max(arrays[0].ndim - np.ndim(ok), 0))
     term, text = given[0], " - ".join(map(_shown, given))
-    (data,) = require(ok.reshape(ok.shape + (1,) * rank), lambda: requirement.error(text, quantity), term.array)
+    (data,) = require(ok, lambda: requirement.error(text, quantity), term.array)
     return term if data is term.array else Array._of(data, term.names, term.inputs, term.output, term.mark)
 
 
@@ -455,6 +457,7 @@ class Density(Factor):
             f"the {what} of {name!r} under {self}",
             expected=f"a family whose {what} is known, of its own variable",
             nearest=f"{self.distribution.family} has none that numpyro knows",
+            advice=f"quantile(0.5) and interval(0.9) may be known; draws have a {what}: f.sample(key, n=10_000)",
         )
 
 

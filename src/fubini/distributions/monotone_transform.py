@@ -94,6 +94,13 @@ INVERSE: dict[str, Callable[[Any, Any, Any], Any]] = {
     "integer_pow": lambda xp, t, c: xp.sign(t) * xp.abs(t) ** (1 / c),
     "square": lambda xp, t, c: xp.sqrt(t),
 }
+SLOPES: dict[str, Callable[[Step], float]] = {  # of the steps that are affine
+    "add": lambda step: 1.0,
+    "sub": lambda step: 1.0 if step.is_first else -1.0,
+    "mul": lambda step: step.number,
+    "div": lambda step: 1.0 / step.number,
+    "neg": lambda step: -1.0,
+}
 NESTED = ("pjit", "jit", "closed_call", "custom_jvp_call", "custom_vjp_call")
 
 
@@ -114,6 +121,16 @@ class Monotone(Transform):
     @property
     def sign(self) -> int:
         return self._sign
+
+    @property
+    def is_affine(self) -> bool:
+        """Whether it is a x + b."""
+        return all(step.name in SLOPES and (step.is_first or step.name != "div") for step in self.steps)
+
+    @property
+    def slope(self) -> float:
+        """The a of a x + b."""
+        return math.prod(SLOPES[step.name](step) for step in self.steps)
 
     def __call__(self, x: Data) -> Data:
         for step in self.steps:

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpyro.distributions as numpyro_families
 
 from fubini.base.arrays import Data
+from fubini.distributions.monotone_transform import Monotone
 from fubini.distributions.same_distribution import TRUNCATED
 from fubini.numerics.box_moments import BoxMoments, box_moments
 from fubini.numerics.power_laws import mean_of_power, variance_of_power
@@ -50,8 +51,18 @@ def _size_of_student(distribution: Any) -> tuple[Data, Data] | None:
     return jnp.where(df > 1, mean, jnp.inf), jnp.where(df > 2, second - mean**2, jnp.inf)
 
 
+def _affine(distribution: Any) -> tuple[Any, Monotone] | None:
+    """The base and the transform of an affine function of one number; None of other distributions."""
+    if not isinstance(distribution, numpyro_families.TransformedDistribution) or len(distribution.transforms) != 1:
+        return None
+    (transform,) = distribution.transforms
+    return (distribution.base_dist, transform) if isinstance(transform, Monotone) and transform.is_affine else None
+
+
 def compute_mean(distribution: Any) -> Data:
     """E x, of the shape of x"""
+    if (affine := _affine(distribution)) is not None:
+        return affine[1](compute_mean(affine[0]))
     if (moments := _between(distribution)) is not None:
         return moments.mean[..., 0]
     if (size := _size_of_student(distribution)) is not None:
@@ -63,6 +74,8 @@ def compute_mean(distribution: Any) -> Data:
 
 def compute_variance(distribution: Any) -> Data:
     """E (x − E x)², entry by entry, of the shape of x"""
+    if (affine := _affine(distribution)) is not None:
+        return affine[1].slope ** 2 * compute_variance(affine[0])
     if (moments := _between(distribution)) is not None:
         return moments.covariance[..., 0, 0]
     if (size := _size_of_student(distribution)) is not None:

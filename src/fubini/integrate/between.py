@@ -8,7 +8,7 @@ An end that many data set is the greatest, or the least, of theirs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from fubini.algebra.binding import closed, replaced
@@ -112,23 +112,36 @@ def cut_of(terms: Sequence[Node], latent: Leaf, ends: Support) -> Cut:
             remaining.append(term)
             continue
         parts: list[tuple[Node, float]] = []
-        for over, body, coefficient in bodies(term, latent):
+        for over, given, body, coefficient in _bodies_that_count(term, latent):
             inside = _inside(body, latent)
             if inside is None:
-                parts.append((total(over, body), coefficient))
+                parts.append((total(over, where(given, body, ZERO)), coefficient))
                 continue
             if coefficient <= 0:
                 raise NoClosedForm(latent, body, "a test that leaves values out")
             test, density = inside
             possible, limits = _limits(test, latent, ends)
             for limit in limits:
-                end = _strictest(limit, over, at)
+                none = REAL.low if limit.is_low else REAL.high
+                end = _strictest(limit._replace(end=where(given, limit.end, none)), over, at)
                 low, high = (call("max", low, end), high) if limit.is_low else (low, call("min", high, end))
             known, varying = _split(density, latent)
-            parts.append((total(over, where(possible, known, MINUS_INFINITY)), coefficient))
-            parts.append((total(over, varying), coefficient))
+            parts.append((total(over, where(given, where(possible, known, MINUS_INFINITY), ZERO)), coefficient))
+            parts.append((total(over, where(given, varying, ZERO)), coefficient))
         remaining.append(add(parts))
     return Cut(tuple(term for term in remaining if term is not ZERO), at, low, high)
+
+
+def _bodies_that_count(term: Node, latent: Leaf) -> Iterator[tuple[tuple[Index, ...], Node, Node, float]]:
+    """A term as Σ coefficient · Σ_J (body if test else 0), where the tests do not depend on the latent."""
+    for over, body, coefficient in bodies(term, latent):
+        if body.kind != "where" or latent in body.args[0].leaves or ZERO not in body.args[1:]:
+            yield over, ONE, body, coefficient
+            continue
+        test, first, second = body.args
+        given, inside = (test, first) if second is ZERO else (negate(test), second)
+        for inner, part, more in bodies(inside, latent):
+            yield (*over, *inner), given, part, coefficient * more
 
 
 def _inside(body: Node, latent: Leaf) -> tuple[Node, Node] | None:

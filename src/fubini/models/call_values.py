@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fubini.base.arrays import Data, is_double_precision, is_jax, precision
+from fubini.base.arrays import Data, is_double_precision, is_jax, known_stays_known, precision
 from fubini.errors import DomainError, listed
 from fubini.models.container import is_container, require_site
 from fubini.models.flavour import Flavour
@@ -44,7 +44,10 @@ class FlatJoint:
 
     def numbers(self, data: Data) -> Data:
         """Known numbers as those of its answers: NumPy's, or JAX's in the precision in force."""
-        return np.asarray(data) if self.is_float64 else jnp.asarray(data)
+        if self.is_float64:
+            return np.asarray(data)
+        with known_stays_known(data):
+            return jnp.asarray(data)
 
     def rebuilt(self, leaves: list[Data]) -> Any:
         """The joint over other leaves."""

@@ -25,6 +25,7 @@ from fubini.algebra.build import (
 from fubini.algebra.node import Index, Node, node
 from fubini.algebra.ranges import bounds, is_whole
 from fubini.algebra.sums import total
+from fubini.base.arrays import is_traced
 from fubini.base.domains import Real
 from fubini.distributions.blueprint import CENSORED, FOREIGN, Blueprint, leaf_count, signature_of
 from fubini.distributions.parameter_checks import parameters_hold
@@ -78,6 +79,10 @@ class CellValue(NamedTuple):
 
 def _entry(blueprint: Blueprint, leaves: Iterator[SymbolicArray], at: Batch, value: CellValue) -> Node | None:
     """log p of the value of one batch cell."""
+    if value.present is not None and value.event and _are_whole(value.present, len(value.event)):
+        log_p = _entry(blueprint, leaves, at, value._replace(present=None, masked=True))
+        first = _at(value.present, (*at, *(ZERO for _ in value.event)))
+        return None if log_p is None else where(first, log_p, const(0.0))
     statics = dict(blueprint.statics)
     if blueprint.family in CENSORED:
         return _censored(blueprint, leaves, at, value)
@@ -104,6 +109,14 @@ def _entry(blueprint: Blueprint, leaves: Iterator[SymbolicArray], at: Batch, val
     if log_p is None or value.present is None or value.event:
         return log_p
     return where(value.present.at(*at), log_p, const(0.0))
+
+
+def _are_whole(present: SymbolicArray, axes: int) -> bool:
+    """Whether it is known that each event, of so many last axes, is there with all of its entries or with none."""
+    if present.constant is None or is_traced(present.constant) or not math.prod(present.shape):
+        return False
+    events = np.asarray(present.constant, bool).reshape(math.prod(present.shape[:-axes]), -1)
+    return bool(np.all(events == events[:, :1]))
 
 
 def _censored(blueprint: Blueprint, leaves: Iterator[SymbolicArray], at: Batch, value: CellValue) -> Node | None:
@@ -248,9 +261,9 @@ def _of_record(
         parameters[name] = _parameter(derived_array(part, operands, value.reader), part.event_dim, at)
     parameters |= {name: part for name, part in fixed.items() if name in ranks}
     if record.is_possible is not None:
-        return _where_possible(record.is_possible(x, parameters), record.log_density(x, parameters), value.reader)
+        return _where_possible(record.is_possible(x, parameters), record.log_density(x, parameters), value)
     if record.log_density_everywhere is None and not isinstance(record.support, Support) and not record.is_of_vectors:
-        return _log_of_count(record, x, parameters, value.reader)
+        return _log_of_count(record, x, parameters, value)
     return record.log_density_of(x, parameters)
 
 
@@ -274,18 +287,24 @@ def _is_random(of: Node) -> bool:
     return any(leaf.role in ("site", "opaque") for leaf in of.leaves)
 
 
-def _log_of_count(record: Family, x: Node, parameters: Mapping[str, Any], reader: Reader | None) -> Node:
+def _log_of_count(record: Family, x: Node, parameters: Mapping[str, Any], value: CellValue) -> Node:
     """That of a count up to n, −∞ above it"""
     n = parameters["total_count"]
     inside = negate(less(n, x))
-    if reader is not None and (holds := reader.truth(inside)) is not None:
+    if (holds := _holds(inside, value)) is not None:
         return record.log_density(x, parameters) if holds else MINUS_INFINITY
     known = n if _is_random(inside) else call("max", n, x)  # where x > n, some number that is none of the density's
     return _possible(inside, record.log_density(x, {**parameters, "total_count": known}))
 
 
-def _where_possible(test: Node, density: Node, reader: Reader | None) -> Node:
+def _where_possible(test: Node, density: Node, value: CellValue) -> Node:
     """A density where a test holds, −∞ elsewhere."""
-    if reader is not None and (holds := reader.truth(test)) is not None:
+    if (holds := _holds(test, value)) is not None:
         return density if holds else MINUS_INFINITY
     return _possible(test, density)
+
+
+def _holds(test: Node, value: CellValue) -> bool | None:
+    """Whether a test holds in all cells, where that is known; one that fails may do so in cells that do not count."""
+    holds = None if value.reader is None else value.reader.truth(test)
+    return None if not holds and (value.masked or value.present is not None) else holds
