@@ -306,7 +306,7 @@ class Evaluation:
         made = Axes(y.reshape(*shape, *(i.size for i in rest)), (*fresh, *rest))
         for i, place in zip(fresh, places, strict=True):
             made = taken(made, i, self.of(place))
-        share = 1 / math.prod(i.size for i in inner)  # what is summed already is summed over again
+        share = 1 / math.prod(i.size for i in inner if i in over)  # what is summed already is summed over again
         return product([(made, 1.0), *((self.of(base), e) for base, e in outside), (Axes(self.xp.asarray(share), ()), 1.0)])
 
     def _at_entries(self, over: tuple[Index, ...], factors: list[tuple[Node, float]]) -> Axes:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple
 
-from fubini.algebra.build import as_product, const
+from fubini.algebra.binding import opened
+from fubini.algebra.build import as_product, const, equal, index, multiply
 from fubini.algebra.node import Index, Leaf, Node
 
 Factors = list[tuple[Node, float]]
@@ -25,28 +26,50 @@ def split_response(over: Collection[Index], product: Node) -> SplitProduct | Non
     """A product with an entry of such a matrix in it, at some indices of a sum; None where it is no other."""
     number, powers = as_product(product)
     factors = [(const(number), 1.0), *powers.items()]
-    entry = next((base for base, e in factors if is_response(base) and e == 1), None)
+    entry = next((base for base, e in factors if _is_entry(base) and e == 1), None)
     if entry is None:
         return None
     leaf, *at = entry.args
     count = leaf.response.output_axes
     places, inputs = tuple(at[:count]), at[count:]
-    wide = [part for part, size in zip(inputs, leaf.shape[count:], strict=True) if size != 1]
-    inner = tuple(part.args[0] for part in wide if part.kind == "index" and part.args[0] in over)
     others = [(base, e) for base, e in factors if base is not entry]
+    inner: list[Index] = []
+    for part, size in zip(inputs, leaf.shape[count:], strict=True):
+        if part.kind == "const" and size != 1:  # Σ_i [i = c]
+            inner.append(Index(size))
+            others.append((equal(index(inner[-1]), part), 1.0))
+        elif part.kind == "index" and part.args[0] in over:
+            inner.append(part.args[0])
+        elif size != 1:
+            return None
     inside = [(base, e) for base, e in others if base.free & set(inner)]
     outer = frozenset().union(*(part.free for part in places))
-    is_split = not any(base.free & outer for base, _ in inside) and not outer & set(inner)
-    if len(set(inner)) < len(wide) or not is_split:
+    if len(set(inner)) < len(inner) or any(base.free & outer for base, _ in inside) or outer & set(inner):
         return None
-    return SplitProduct(leaf, places, inner, inside, [factor for factor in others if factor not in inside])
+    return SplitProduct(leaf, places, tuple(inner), inside, [factor for factor in others if factor not in inside])
 
 
-def response_in(product: Node) -> Leaf | None:
-    """The matrix of which an entry is a factor; None where there is none."""
-    return next((base.args[0] for base in as_product(product)[1] if is_response(base)), None)
+class ResponseTerm(NamedTuple):
+    """Σ over some indices of a product with an entry of such a matrix in it, and where its inputs are read."""
+
+    over: tuple[Index, ...]
+    product: Node
+    inputs: frozenset[Index]
 
 
-def is_response(of: Node) -> bool:
-    """Whether it is an entry of a matrix that follows from a recursion."""
+def response_term(of: Node) -> ResponseTerm | None:
+    """A product, or one with a sum in it, as such a term; None where it is no such term."""
+    number, powers = as_product(of)
+    for base, exponent in powers.items():
+        over, body = opened(base) if base.kind == "sum" else ((), base)
+        entry = next((part for part in as_product(body)[1] if _is_entry(part)), None)
+        if entry is not None and exponent == 1:
+            others = [(other, e) for other, e in powers.items() if other is not base]
+            inputs = entry.args[1 + entry.args[0].response.output_axes :]
+            free = frozenset().union(*(part.free for part in inputs))
+            return ResponseTerm(over, multiply([(const(number), 1.0), *others, (body, 1.0)]), free - set(over))
+    return None
+
+
+def _is_entry(of: Node) -> bool:
     return of.kind == "get" and of.args[0].response is not None

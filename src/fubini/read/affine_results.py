@@ -19,7 +19,7 @@ from fubini.algebra.node import Index, Node
 from fubini.algebra.sums import total
 from fubini.base.arrays import Data, precisely
 from fubini.read.degrees import ENTRIES, degree_of, is_real
-from fubini.read.recursions import RecursionReader, is_slice, responses
+from fubini.read.recursions import RecursionReader, is_slice, no_matrix, responses
 from fubini.read.symbolic_array import SymbolicArray
 
 MOST_ENTRIES = 4_000_000  # of one matrix A that is made, or of a table of what labels decide
@@ -99,6 +99,8 @@ def affine_result(
     def matrix(slot: int, k: int) -> SymbolicArray:
         function = precisely(coefficients(slot))
         if k in by_recursion:
+            if k not in small:
+                function = no_matrix(equation, (*shape, *shapes[k]))
             return reader.response(name, (*shape, *shapes[k]), function, others, by_recursion[k])
         return reader.computed(name, (*shape, *shapes[k]), function, others)
 

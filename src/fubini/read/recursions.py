@@ -20,6 +20,7 @@ from fubini.algebra.leaf import Response
 from fubini.algebra.node import Index, Leaf, Node
 from fubini.base.arrays import Data, precisely
 from fubini.base.jaxprs import scan_counts
+from fubini.errors import Intractable
 from fubini.integrate.kronecker_layout import matrix_rows
 from fubini.read.degrees import state_degrees
 from fubini.read.symbolic_array import SymbolicArray
@@ -116,6 +117,20 @@ class Recursion:
 def is_slice(equation: Any, k: int) -> bool:
     """Whether an operand is one that a scan goes through step by step."""
     return equation.primitive.name == "scan" and k >= sum(scan_counts(equation.params))
+
+
+def no_matrix(equation: Any, shape: tuple[int, ...]) -> Callable[..., Data]:
+    """A function that refuses to make the matrix of a recursion."""
+
+    def refuse(*given: Data) -> Data:
+        raise Intractable(
+            f"the matrix of a linear recursion of {equation.params['length']:,} steps, {math.prod(shape):,} entries",
+            expected="what can be computed step by step: outputs of one step in each normal density",
+            nearest="entries of outputs at several steps, or at steps that data choose, are read together",
+            advice="observe outputs as they are, slices of them or masked ones; or infer(key) without this site",
+        )
+
+    return refuse
 
 
 def responses(
