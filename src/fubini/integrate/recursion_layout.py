@@ -95,10 +95,11 @@ def recursion_block(
     if problem is not None:
         return problem.layout(), problem.nodes(common)
     if any(math.prod(leaf.shape) > MOST_MADE for leaf in matrices):
+        size = max(math.prod(leaf.shape) for leaf in matrices)
         raise NoClosedForm(
-            *(latents[0], squares[0].weight),
-            "rows of the outputs of a linear recursion at one step each, beside what goes into it at that step and at "
-            f"most {MOST_OTHERS} other numbers, as its matrix has too many entries to be made",
+            *(latents[0], slopes[0].coefficient),
+            "what a linear recursion makes at one step in each normal density, as xs, xs[2:] or masked data have it, "
+            f"with at most {MOST_OTHERS} latents beside it: its matrix of {size:,} entries is not made",
         )
     return None
 
