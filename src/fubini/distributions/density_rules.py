@@ -29,7 +29,7 @@ from fubini.numerics.quadratic import Names, Quadratic, Reals, by_name, diagonal
 from fubini.numerics.quadratic_algebra import compressed
 from fubini.numerics.small_matrices import lower_solved
 from fubini.numerics.written_out import is_tiny
-from fubini.terms.affine import Affine, affine
+from fubini.terms.affine import Affine, affine, needs_large_matrix
 from fubini.terms.factor import Factor, Unit, Weight, is_tabular, product
 from fubini.terms.heads import (
     DISINTEGRATE,
@@ -112,6 +112,8 @@ def _find_residual(f: Density) -> Affine | None:
     if core.family == "MultivariateNormal" and len(f.distribution.signature.shape) != 1:
         return None
     residual = ops.subtract(core["loc"], f.value)
+    if needs_large_matrix(residual, reals):  # index notation may read what the function computes
+        return None
     return affine(residual, reals) or (traced_affine(residual, reals) if represented() is not None else None)
 
 
