@@ -17,7 +17,7 @@ from fubini.algebra.binding import opened_once
 from fubini.algebra.build import const, factors_in, is_test
 from fubini.algebra.node import Index, Leaf, Node, node
 from fubini.algebra.ranges import bounds, is_whole
-from fubini.algebra.responses import split_response
+from fubini.algebra.responses import sum_by_recursion
 from fubini.algebra.rows import Rows, front_of, is_tall
 from fubini.algebra.walk import walk
 from fubini.base.arrays import Data
@@ -25,14 +25,15 @@ from fubini.numerics.arithmetic import called, segment_sums
 from fubini.numerics.finite_chains import chain_evidence, log_sum_exp
 from fubini.numerics.kronecker_least_squares import KroneckerRows, KroneckerSolution
 from fubini.numerics.least_squares import DENSE, LeastSquaresSolution, LinearRecursions, Unknowns, solve
-from fubini.numerics.linear_recursions import outputs
 from fubini.numerics.recursion_least_squares import RecursionSolution, solve_recursions
 from fubini.numerics.recursion_rows import RecursionRows, recursion_rows
 from fubini.numerics.sparse_callbacks import TracedSolution, solve_sparse
 from fubini.numerics.sparse_least_squares import RowSizes, SparseRows, SparseSolution, joined_rows
 from fubini.numerics.whitened_least_squares import WhitenedRows, WhitenedSolution, solve_whitened, whitened_rows
 
-Solution = LeastSquaresSolution | SparseSolution | TracedSolution | KroneckerSolution | WhitenedSolution | RecursionSolution
+Solution = (
+    LeastSquaresSolution | SparseSolution | TracedSolution | KroneckerSolution | WhitenedSolution | RecursionSolution
+)
 
 
 def evaluate(of: Node, arrays: Mapping[Leaf, Data], order: Sequence[Index] = ()) -> Data:
@@ -203,24 +204,26 @@ class Evaluation:
 
     def kronecker_rows(self, rows: tuple[Node, ...]) -> KroneckerRows:
         """The matrices and numbers of a problem with a Kronecker precision."""
-        return KroneckerRows(*map(self._matrix, rows))
+        return KroneckerRows(*map(self.matrix, rows))
 
     def whitened_rows(self, frame: Unknowns, rows: tuple[Node, ...]) -> WhitenedRows:
         """The covariance and the mean of unknowns, and the rows of their data."""
         covariance, mean, *data = rows
-        return whitened_rows(self._matrix(covariance), self._matrix(mean), self.sparse_rows(frame, tuple(data))[0])
+        return whitened_rows(self.matrix(covariance), self.matrix(mean), self.sparse_rows(frame, tuple(data))[0])
 
     def recursion_rows(self, sizes: LinearRecursions, rows: tuple[Node, ...]) -> RecursionRows:
         """The rows of a problem with outputs of linear recursions, whose nodes stand one after another."""
-        nodes, blocks = iter(rows), []
+        nodes = iter(rows)
+        blocks: list[tuple[Data, list[Data]]] = []
         for block in sizes.blocks:
-            transition = self._matrix(next(nodes))
+            transition = self.matrix(next(nodes))
             blocks.append((transition, [Rows(self, next(nodes), sizes, ()).numbers()[0] for _ in range(block.parts)]))
         along = [Rows(self, next(nodes), sizes, ()).numbers() for _ in range(sizes.rows)]
         others = [Rows(self, part, Unknowns(None, sizes.width - 1), ()).numbers() for part in nodes]
         return recursion_rows(sizes, blocks, along, others)
 
-    def _matrix(self, part: Node) -> Data:
+    def matrix(self, part: Node) -> Data:
+        """The numbers of a matrix by its entry."""
         body = self.opened(part)[1]
         over = tuple(place.args[0] for place in body.args[1:-1])
         return self.xp.broadcast_to(aligned(self.of(body.args[-1]), over), tuple(i.size for i in over))
@@ -277,37 +280,11 @@ class Evaluation:
         tests = self._segments(factors, over)
         if tests:
             return self._by_segments(over, factors, tests)
-        terms = self._of_response(over, body) or self._at_entries(over, factors)
+        terms = sum_by_recursion(self, over, body) or self._at_entries(over, factors)
         kept = tuple(i for i in terms.of if i not in over)
         missing = math.prod(i.size for i in over if i not in terms.of)
         gone = tuple(axis for axis, i in enumerate(terms.of) if i in over)
         return Axes(self.xp.sum(terms.data, axis=gone) * missing, kept)
-
-    def _of_response(self, over: tuple[Index, ...], body: Node) -> Axes | None:
-        """Σ_i A[t, i] x[i] of a matrix that follows from a recursion, by the recursion; over what else is summed too."""
-        split = split_response(over, body)
-        if split is None:
-            return None
-        leaf, places, inner, inside, outside = split
-        response, x = leaf.response, self.product_of(inside)
-        length, _, count = response.sizes
-        rest = tuple(i for i in x.of if i not in inner)
-        columns = self.xp.broadcast_to(aligned(x, (*inner, *rest)), tuple(i.size for i in (*inner, *rest)))
-        S = self._matrix(response.transition)
-        own = S[:, :, response.states + response.first_input :][:, :, : math.prod(i.size for i in inner) // length]
-        S = self.xp.concatenate([S[:, :, : response.states], own], axis=-1)
-        u = columns.reshape(length, own.shape[-1], math.prod(i.size for i in rest))
-        if response.is_reversed:
-            S, u = S[::-1], u[::-1]
-        y = outputs(self.xp.zeros(response.states), S, u)
-        y = y[-1] if response.is_last else y[::-1] if response.is_reversed else y
-        shape = leaf.shape[: response.output_axes]
-        fresh = tuple(Index(size) for size in shape)
-        made = Axes(y.reshape(*shape, *(i.size for i in rest)), (*fresh, *rest))
-        for i, place in zip(fresh, places, strict=True):
-            made = taken(made, i, self.of(place))
-        share = 1 / math.prod(i.size for i in inner if i in over)  # what is summed already is summed over again
-        return product([(made, 1.0), *((self.of(base), e) for base, e in outside), (Axes(self.xp.asarray(share), ()), 1.0)])
 
     def _at_entries(self, over: tuple[Index, ...], factors: list[tuple[Node, float]]) -> Axes:
         """The product of factors; under a test [i = e] of a summed index, what depends on i is read at e alone."""

@@ -222,8 +222,13 @@ def _squared(f: Density, A: Rows, b: Rows, log: Data, log_names: Names, reals: R
     return Gaussian._of(scale, rest, reals, f.inputs)
 
 
+def _is_quadratic(log: Value) -> bool:
+    """Whether a log-density is of degree two at most, with a matrix that can be made."""
+    return is_quadratic(log) and not needs_large_matrix(log, real_names(log))
+
+
 @exact_join.rule(
-    when=lambda f: not _is_normal(f) and not _is_point(f) and not is_tabular(f) and is_quadratic(f.log()),
+    when=lambda f: not _is_normal(f) and not _is_point(f) and not is_tabular(f) and _is_quadratic(f.log()),
     overlaps=("join_density_table", "join_density_delta", "join_density_normal"),
 )
 def join_density_quadratic(f: Density) -> Factor:

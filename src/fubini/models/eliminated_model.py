@@ -253,7 +253,9 @@ class EliminatedModel(Shown):
     def _is_quick(self) -> bool:
         """Whether NumPy is done before a compiler would be."""
         sizes, opaque = largest(self.plan.terms), set(self.reading.reader.opaque)
-        return not any(term.leaves & opaque for term in self.plan.terms) and all(size <= most for size, most in zip(sizes, QUICK, strict=True))
+        return not any(term.leaves & opaque for term in self.plan.terms) and all(
+            size <= most for size, most in zip(sizes, QUICK, strict=True)
+        )
 
     @property
     def _known(self) -> list[Data]:

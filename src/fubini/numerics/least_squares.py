@@ -21,7 +21,7 @@ DENSE = 2_000  # more unknowns than this are not solved for together by dense ma
 
 
 class Inputs(NamedTuple):
-    """An array of unknowns that a recursion takes step by step: its first place among all, and the axis of the steps."""
+    """An array of unknowns that a recursion takes step by step: its first place among all, and its axis of steps."""
 
     start: int
     shape: tuple[int, ...]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -21,11 +21,12 @@ def on_xla(function: Callable[..., Any]) -> Callable[..., Any]:
     compiled = jax.jit(function)
 
     def compute(*arrays: Any) -> Any:
-        leaves = cast("list[Data]", jax.tree_util.tree_leaves(arrays))
+        leaves = jax.tree_util.tree_leaves(arrays)
         if xp_of(*leaves) is not np or max(len(leaf) for leaf in leaves if np.ndim(leaf)) <= QUICK:
             return function(*arrays)
         with double_precision(), eval_context():
-            return jax.tree_util.tree_map(np.asarray, compiled(*jax.tree_util.tree_map(jnp.asarray, arrays)))
+            answer = compiled(*jax.tree_util.tree_map(jnp.asarray, arrays))
+            return jax.tree_util.tree_map(lambda part: np.asarray(part), answer)
 
     return compute
 

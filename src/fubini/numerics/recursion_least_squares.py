@@ -2,7 +2,7 @@
 
 Of the unknowns, u_t are the inputs of a step and z are in all rows. The rows of step t are E u_t + S s_{t−1} + B z = b
 with the states s_t = F s_{t−1} + G u_t, s_{−1} = 0. From the last step on, u_t is eliminated against its rows and those
-that all later steps left, |P (s_t, z) − c|² (the least squares of control: Kailath, Sayed and Hassibi 2000, chapter 12).
+that all later steps left, |P (s_t, z) − c|² (as a linear regulator is solved: Anderson and Moore 1990, section 2.4).
 What remains is a triangle in s_{t−1}, z and the right side. The normal equations are never formed, nor is A.
 """
 
@@ -62,7 +62,7 @@ def _triangle(rows: Data) -> Data:
 
 @on_xla
 def solve_back(rows: StepRows, solved: Eliminated, noise: Data, shared: Data, centre: Data) -> tuple[Data, Data]:
-    """Inputs [step, input, column] and z with U (x − x̂) = noise, for every column of the noise; around 0 for centre 0."""
+    """Inputs [step, input, column] and z with U (x − centre · x̂) = noise, for every column of the noise."""
     xp = xp_of(*rows, noise)
     z = _solve_upper(solved.shared.U, centre * solved.shared.c[:, None] + shared)
 
@@ -102,11 +102,11 @@ def input_variances(rows: StepRows, solved: Eliminated) -> tuple[Data, Data]:
     return variances, xp.sum(root**2, axis=-1)
 
 
-def _beside(F: Data, I: Data) -> Data:
-    """A matrix with F and I on its diagonal."""
-    xp = xp_of(F, I)
-    above = xp.concatenate([F, xp.zeros((len(F), len(I)), F.dtype)], axis=1)
-    return xp.concatenate([above, xp.concatenate([xp.zeros((len(I), len(F)), F.dtype), I], axis=1)])
+def _beside(F: Data, last: Data) -> Data:
+    """A matrix with two on its diagonal."""
+    xp = xp_of(F, last)
+    above = xp.concatenate([F, xp.zeros((len(F), len(last)), F.dtype)], axis=1)
+    return xp.concatenate([above, xp.concatenate([xp.zeros((len(last), len(F)), F.dtype), last], axis=1)])
 
 
 # -- solutions ------------------------------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ def recursion_rows(
     rows: Sequence[tuple[Data, Data]],
     others: Sequence[tuple[Data, Data]],
 ) -> RecursionRows:
-    """The rows of a problem, from rows [step, row, column], the matrices and inputs of each recursion, and other rows."""
+    """The rows of a problem: the matrices and inputs of each recursion, rows [step, row, column], and other rows."""
     inputs, count, _ = sizes.counts
     xp = xp_of(*(part for pair in (*rows, *others) for part in pair), *(S for S, _ in blocks))
 
@@ -44,7 +44,10 @@ def recursion_rows(
         whole = xp.broadcast_to(part, (sizes.length, *part.shape[1:]))
         return whole[::-1] if sizes.is_reversed else whole
 
-    F, G, H, D = [], [], [], []
+    F: list[Data] = []
+    G: list[Data] = []
+    H: list[Data] = []
+    D: list[Data] = []
     for (S, parts), block in zip(blocks, sizes.blocks, strict=True):
         taken = xp.concatenate([of_steps(part)[..., :inputs] for part in parts], axis=1)
         S, states = of_steps(S), block.states
@@ -86,7 +89,9 @@ def residuals(sizes: LinearRecursions, rows: RecursionRows, unknowns: Data) -> t
     xp = xp_of(*rows.steps, unknowns)
     u, z = by_step(sizes, unknowns[:, None])
     states = F.shape[-1]
-    before = xp.broadcast_to(xp.eye(states, states + G.shape[-1], dtype=b.dtype), (len(F), states, states + G.shape[-1]))
+    before = xp.broadcast_to(
+        xp.eye(states, states + G.shape[-1], dtype=b.dtype), (len(F), states, states + G.shape[-1])
+    )
     s = outputs(xp.zeros(states, b.dtype), xp.concatenate([xp.concatenate([F, G], axis=-1), before], axis=1), u)
     return (E @ u + S @ s + B @ z)[..., 0] - b, (matrix @ z)[:, 0] - right
 
@@ -125,7 +130,8 @@ def end_to_end(sizes: LinearRecursions, steps: Data, others: Data) -> Data:
     """Numbers of the steps [step, input, column] and of the others, in the order of the unknowns."""
     xp, columns = xp_of(steps, others), steps.shape[-1]
     steps = steps[::-1] if sizes.is_reversed else steps
-    parts, first = {}, 0
+    parts: dict[int, Data] = {}
+    first = 0
     for start, shape, axis in sizes.inputs:
         width = math.prod(shape) // sizes.length
         left = [size for place, size in enumerate(shape) if place != axis]

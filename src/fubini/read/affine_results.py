@@ -1,7 +1,7 @@
 """What has no rule of its own but is affine in some operands: b + Σ_i A[…, i] x[i], A and b computed as they stand.
 
-Loops with a linear recursion, solutions of linear systems and convolutions are such; of a long scan A is not made. Whether an equation is affine is
-told from its primitives alone, never from numbers.
+Loops with a linear recursion, solutions of linear systems and convolutions are such; of a long scan A is not made.
+Whether an equation is affine is told from its primitives alone, never from numbers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The degree of what a program computes in some of its inputs: whether it is affine in them, by its primitives alone."""
+"""The degree of what a program computes in some of its inputs, by its primitives alone: is it affine in them?"""
 
 from __future__ import annotations
 
@@ -106,16 +106,17 @@ def _scan_degrees(equation: Any, given: Sequence[Degree]) -> list[Degree]:
     """A state is affine where one step makes an affine one of it."""
     consts, carry = scan_counts(equation.params)
     state = state_degrees(equation, given)
-    return [*state, *_program_degrees(equation.params["jaxpr"], [*given[:consts], *state, *given[consts + carry :]])[carry:]]
+    return [
+        *state,
+        *_program_degrees(equation.params["jaxpr"], [*given[:consts], *state, *given[consts + carry :]])[carry:],
+    ]
 
 
 def state_degrees(equation: Any, given: Sequence[Degree]) -> list[Degree]:
     """The degrees of the parts of the state of a scan at any step, those of its operands given."""
     consts, carry = scan_counts(equation.params)
     fixed, first, slices = given[:consts], given[consts : consts + carry], given[consts + carry :]
-    return _settled(
-        lambda state: _program_degrees(equation.params["jaxpr"], [*fixed, *state, *slices])[:carry], first
-    )
+    return _settled(lambda state: _program_degrees(equation.params["jaxpr"], [*fixed, *state, *slices])[:carry], first)
 
 
 def _while_degrees(equation: Any, given: Sequence[Degree]) -> list[Degree]:

@@ -152,7 +152,9 @@ def responses(
     transition: Node = matrix_rows(over, array.at(*map(index, over)))
     axes = len(equation.outvars[place].aval.shape)
     flags = recursion.is_last, recursion.is_reversed
-    return {k: Response(transition, recursion.counts[0], recursion.first_input(k), axes, *flags) for k in recursion.slices}
+    return {
+        k: Response(transition, recursion.counts[0], recursion.first_input(k), axes, *flags) for k in recursion.slices
+    }
 
 
 def _has_more_indices(array: SymbolicArray) -> bool:

@@ -19,7 +19,6 @@ from fubini.numerics.named_axes import align
 from fubini.terms.degree import degree
 from fubini.terms.value import Apply, Array, Value, Variable, compute, to_array
 
-
 MOST_ENTRIES = 4_000_000  # of the derivative of a lifted function
 
 
