@@ -86,9 +86,12 @@ def output_of(latent: Leaf, slope: Slope) -> Output | None:
     term = response_term(slope.coefficient)
     assert term is not None
     split = split_response((*slope.over, *term.over), term.product)
-    if split is None or set(slope.over) - set(split.inner) or len(split.inner) > 2:  # steps, and entries of a slice
+    if split is None or set(slope.over) - set(split.inner):
         return None
-    steps, inner = split.inner[0], set(split.inner)
+    steps, *entries = split.inner
+    if len(entries) > 1:  # of a slice
+        return None
+    inner = set(split.inner)
     axes = [axis for axis, part in enumerate(slope.place) if steps in part.free]
     places = {i for part in slope.place for i in part.free}
     gain = multiply(split.inside)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -18,15 +18,16 @@ QUICK = 1_000  # steps that NumPy is done with before a compiler would be
 
 def on_xla(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function of arrays with one entry a step: of many steps by compiled code, NumPy's in double precision."""
-    compiled = jax.jit(function)
+    compiled: Any = jax.jit(function)
 
     def compute(*arrays: Any) -> Any:
-        leaves = jax.tree_util.tree_leaves(arrays)
+        leaves, tree = cast("tuple[list[Data], Any]", jax.tree_util.tree_flatten(arrays))
         if xp_of(*leaves) is not np or max(len(leaf) for leaf in leaves if np.ndim(leaf)) <= QUICK:
             return function(*arrays)
         with double_precision(), eval_context():
-            answer = compiled(*jax.tree_util.tree_map(jnp.asarray, arrays))
-            return jax.tree_util.tree_map(lambda part: np.asarray(part), answer)
+            answer: Any = compiled(*tree.unflatten([jnp.asarray(leaf) for leaf in leaves]))
+            parts, tree = cast("tuple[list[Data], Any]", jax.tree_util.tree_flatten(answer))
+            return tree.unflatten([np.asarray(part) for part in parts])
 
     return compute
 
