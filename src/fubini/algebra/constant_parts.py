@@ -42,7 +42,7 @@ def largest(roots: Iterable[Node]) -> tuple[int, int]:
     for this in walk(*roots, parts=inside):
         numbers = max(numbers, math.prod(i.size for i in this.free))
         if this.kind in ("logdet", "rss"):
-            steps = max(steps, this.args[0].length or 1)
+            steps = max(steps, this.args[0].steps)
         elif this.kind == "chain":
             steps = max(steps, opened_once(this)[1].args[1].args[0].size)
     return numbers, steps

@@ -17,18 +17,23 @@ from fubini.algebra.binding import opened_once
 from fubini.algebra.build import const, factors_in, is_test
 from fubini.algebra.node import Index, Leaf, Node, node
 from fubini.algebra.ranges import bounds, is_whole
+from fubini.algebra.responses import sum_by_recursion
 from fubini.algebra.rows import Rows, front_of, is_tall
 from fubini.algebra.walk import walk
 from fubini.base.arrays import Data
 from fubini.numerics.arithmetic import called, segment_sums
 from fubini.numerics.finite_chains import chain_evidence, log_sum_exp
 from fubini.numerics.kronecker_least_squares import KroneckerRows, KroneckerSolution
-from fubini.numerics.least_squares import DENSE, LeastSquaresSolution, Unknowns, solve
+from fubini.numerics.least_squares import DENSE, LeastSquaresSolution, LinearRecursions, Unknowns, solve
+from fubini.numerics.recursion_least_squares import RecursionSolution, solve_recursions
+from fubini.numerics.recursion_rows import RecursionRows, recursion_rows
 from fubini.numerics.sparse_callbacks import TracedSolution, solve_sparse
 from fubini.numerics.sparse_least_squares import RowSizes, SparseRows, SparseSolution, joined_rows
 from fubini.numerics.whitened_least_squares import WhitenedRows, WhitenedSolution, solve_whitened, whitened_rows
 
-Solution = LeastSquaresSolution | SparseSolution | TracedSolution | KroneckerSolution | WhitenedSolution
+Solution = (
+    LeastSquaresSolution | SparseSolution | TracedSolution | KroneckerSolution | WhitenedSolution | RecursionSolution
+)
 
 
 def evaluate(of: Node, arrays: Mapping[Leaf, Data], order: Sequence[Index] = ()) -> Data:
@@ -182,6 +187,8 @@ class Evaluation:
             return self.solutions[key]
         if frame.kronecker is not None:
             self.solutions[key] = KroneckerSolution(self.kronecker_rows(rows))
+        elif frame.recursions is not None:
+            self.solutions[key] = solve_recursions(frame.recursions, self.recursion_rows(frame.recursions, rows))
         elif frame.is_whitened:
             self.solutions[key] = solve_whitened(self.whitened_rows(frame, rows))
         elif is_sparse:
@@ -197,14 +204,26 @@ class Evaluation:
 
     def kronecker_rows(self, rows: tuple[Node, ...]) -> KroneckerRows:
         """The matrices and numbers of a problem with a Kronecker precision."""
-        return KroneckerRows(*map(self._matrix, rows))
+        return KroneckerRows(*map(self.matrix, rows))
 
     def whitened_rows(self, frame: Unknowns, rows: tuple[Node, ...]) -> WhitenedRows:
         """The covariance and the mean of unknowns, and the rows of their data."""
         covariance, mean, *data = rows
-        return whitened_rows(self._matrix(covariance), self._matrix(mean), self.sparse_rows(frame, tuple(data))[0])
+        return whitened_rows(self.matrix(covariance), self.matrix(mean), self.sparse_rows(frame, tuple(data))[0])
 
-    def _matrix(self, part: Node) -> Data:
+    def recursion_rows(self, sizes: LinearRecursions, rows: tuple[Node, ...]) -> RecursionRows:
+        """The rows of a problem with outputs of linear recursions, whose nodes stand one after another."""
+        nodes = iter(rows)
+        blocks: list[tuple[Data, list[Data]]] = []
+        for block in sizes.blocks:
+            transition = self.matrix(next(nodes))
+            blocks.append((transition, [Rows(self, next(nodes), sizes, ()).numbers()[0] for _ in range(block.parts)]))
+        along = [Rows(self, next(nodes), sizes, ()).numbers() for _ in range(sizes.rows)]
+        others = [Rows(self, part, Unknowns(None, sizes.width - 1), ()).numbers() for part in nodes]
+        return recursion_rows(sizes, blocks, along, others)
+
+    def matrix(self, part: Node) -> Data:
+        """The numbers of a matrix by its entry."""
         body = self.opened(part)[1]
         over = tuple(place.args[0] for place in body.args[1:-1])
         return self.xp.broadcast_to(aligned(self.of(body.args[-1]), over), tuple(i.size for i in over))
@@ -264,7 +283,7 @@ class Evaluation:
         tests = self._segments(factors, over)
         if tests:
             return self._by_segments(over, factors, tests)
-        terms = self._at_entries(over, factors)
+        terms = sum_by_recursion(self, over, body) or self._at_entries(over, factors)
         kept = tuple(i for i in terms.of if i not in over)
         missing = math.prod(i.size for i in over if i not in terms.of)
         gone = tuple(axis for axis, i in enumerate(terms.of) if i in over)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 serials = itertools.count()  # of indices, leaves and nodes, in the order in which they are made
 
@@ -19,6 +19,26 @@ class Index:
 
     def __repr__(self) -> str:
         return f"{self.label}{self.serial}"
+
+
+class Response(NamedTuple):
+    """A matrix of what a linear recursion makes of its inputs, without the matrix: outputs [t, …] × inputs [t, …].
+
+    (s_t, y_t)  =  S_t (s_{t−1}, u_t),  s_{−1} = 0; where it runs backwards, t + 1 comes before t.
+    """
+
+    transition: Any  # the node of S, closed over (t, row, column)
+    states: int
+    first_input: int  # of the columns of u
+    output_axes: int  # of the matrix
+    is_last: bool  # of the outputs, the one after the last step alone
+    is_reversed: bool
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """The numbers of steps, outputs and inputs."""
+        length, rows, columns = self.transition.args[0]
+        return length, rows - self.states, columns - self.states
 
 
 class Leaf:
@@ -38,6 +58,7 @@ class Leaf:
         "low",
         "name",
         "of",
+        "response",
         "role",
         "root_of",
         "serial",
@@ -55,6 +76,7 @@ class Leaf:
     role: str
     of: frozenset[Leaf]
     root_of: tuple[Leaf, int] | None  # X and p where the matrices A along the last two axes have AᵀA = X^p, p = ±1
+    response: Response | None
     serial: int
 
     def __init__(
@@ -71,10 +93,11 @@ class Leaf:
         role: str = "data",
         of: Iterable[Leaf] = (),
         root_of: tuple[Leaf, int] | None = None,
+        response: Response | None = None,
     ) -> None:
         facts = {"is_integer": is_integer, "is_simplex": is_simplex, "is_test": is_test, "role": role}
         facts |= {"name": name, "shape": shape, "low": low, "high": high, "of": frozenset(of), "is_read": False}
-        facts |= {"is_positive_definite": is_positive_definite, "root_of": root_of}
+        facts |= {"is_positive_definite": is_positive_definite, "root_of": root_of, "response": response}
         for key, value in facts.items():
             object.__setattr__(self, key, value)
         object.__setattr__(self, "serial", next(serials))

@@ -15,7 +15,7 @@ from fubini.algebra.node import Index, Node
 from fubini.algebra.ranges import is_whole
 from fubini.base.arrays import Data
 from fubini.numerics.arithmetic import constant, one_hot, recomputed, scanned, taken_from, triangle
-from fubini.numerics.least_squares import Unknowns
+from fubini.numerics.least_squares import LinearRecursions, Unknowns
 from fubini.numerics.sparse_least_squares import SparseRows
 
 PASSES = 32  # parts that many rows are taken in
@@ -24,7 +24,9 @@ PASSES = 32  # parts that many rows are taken in
 class Rows:
     """One block of rows of a least-squares problem: √weight · (slopes, offset) over a frame and indices of its own."""
 
-    def __init__(self, evaluation: Any, this: Node, frame: Unknowns, outer: tuple[Index, ...]) -> None:
+    def __init__(
+        self, evaluation: Any, this: Node, frame: Unknowns | LinearRecursions, outer: tuple[Index, ...]
+    ) -> None:
         self.evaluation, self.width = evaluation, frame.width - 1
         over, body = evaluation.opened(this)
         count = len(frame.axes)

@@ -160,6 +160,17 @@ def known_stays_known(*arrays: Data) -> AbstractContextManager[Any]:
     return nullcontext() if is_traced(*arrays) else jax.ensure_compile_time_eval()
 
 
+def precisely(function: Callable[..., Data]) -> Callable[..., Data]:
+    """The function in the precision that programs are read in, its derivatives too; the result in that in force."""
+
+    def compute(*given: Data) -> Data:
+        with double_precision():
+            result = function(*given)
+        return result.astype(jax.dtypes.canonicalize_dtype(result.dtype))
+
+    return compute
+
+
 def stop_gradient(array: Data) -> Data:
     """The array as a constant; NumPy arrays are constants already."""
     return jax.lax.stop_gradient(array) if is_jax(array) else array

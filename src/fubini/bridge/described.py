@@ -79,6 +79,8 @@ def _together(step: IntegrationStep, result: Block | Student) -> ExplainedIntegr
     few = " by a sparse precision" if frame.is_sparse else ""
     if frame.is_whitened:
         few = " by the covariance of the data"
+    if frame.recursions is not None:
+        few = f" through a linear recursion of {frame.recursions.length:,} steps"
     if frame.kronecker is not None:
         few = " by a Kronecker product of {} × {}".format(*frame.kronecker)
     shape.append(f"{frame.cell:,} coupled{few}")

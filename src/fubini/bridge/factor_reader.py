@@ -298,6 +298,10 @@ class FactorReader:
         matrix = whole_leaf(operands[0]) if leaf.root_of is not None else None
         if leaf.root_of is not None and matrix is not None:
             return self.reader.root(matrix, leaf.root_of[1], made.function)
+        if (response := leaf.response) is not None:
+            transition = rewritten(SymbolicArray((), lambda: response.transition)).at()
+            moved = response._replace(transition=transition)
+            return self.reader.response(leaf.name, leaf.shape, made.function, operands, moved)
         return self.reader.opaque_array(leaf.name, leaf.shape, made.function, operands)
 
 

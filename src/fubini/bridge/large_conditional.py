@@ -1,4 +1,4 @@
-"""The distribution of many normal variables whose precision is sparse or a Kronecker product, as one factor."""
+"""The distribution of many normal variables whose precision is structured, as one factor."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ from fubini.bridge.expression import Expression
 from fubini.bridge.integrand import Integrand
 from fubini.factors.kronecker_gaussian import KroneckerGaussian
 from fubini.factors.large_gaussian import LargeGaussian
+from fubini.factors.recursion_gaussian import RecursionGaussian
 from fubini.factors.sparse_gaussian import SparseGaussian
 from fubini.integrate.block import Block
 from fubini.integrate.search import IntegrationStep
 from fubini.numerics.least_squares import DENSE
+from fubini.numerics.recursion_rows import scaled_rows
 from fubini.numerics.sparse_least_squares import SparseRows
 
 
@@ -54,6 +56,10 @@ def _density(
         (name,), problem, scale = step.names, evaluation.kronecker_rows(result.rows), evaluation.of(result.scale).data
         left, noise = xp.sqrt(scale * problem.weight) * problem.left, scale * problem.noise
         return KroneckerGaussian(centre, left, problem.right, noise, [(name, integrand.domains[name])], whole.mark)
+    if frame.recursions is not None:
+        scaled = scaled_rows(evaluation.recursion_rows(frame.recursions, result.rows), evaluation.of(result.scale).data)
+        reals = [(name, integrand.domains[name]) for name in step.names]
+        return RecursionGaussian(centre, scaled, frame.recursions, reals, names, whole.mark)
     rows, sizes = evaluation.sparse_rows(frame, result.rows)
     entries = rows.entries * xp.sqrt(evaluation.of(result.scale).data)
     reals = [(name, integrand.domains[name]) for name in step.names]

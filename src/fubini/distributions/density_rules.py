@@ -29,7 +29,7 @@ from fubini.numerics.quadratic import Names, Quadratic, Reals, by_name, diagonal
 from fubini.numerics.quadratic_algebra import compressed
 from fubini.numerics.small_matrices import lower_solved
 from fubini.numerics.written_out import is_tiny
-from fubini.terms.affine import Affine, affine
+from fubini.terms.affine import Affine, affine, needs_large_matrix
 from fubini.terms.factor import Factor, Unit, Weight, is_tabular, product
 from fubini.terms.heads import (
     DISINTEGRATE,
@@ -112,6 +112,8 @@ def _find_residual(f: Density) -> Affine | None:
     if core.family == "MultivariateNormal" and len(f.distribution.signature.shape) != 1:
         return None
     residual = ops.subtract(core["loc"], f.value)
+    if needs_large_matrix(residual, reals):  # index notation may read what the function computes
+        return None
     return affine(residual, reals) or (traced_affine(residual, reals) if represented() is not None else None)
 
 
@@ -220,8 +222,13 @@ def _squared(f: Density, A: Rows, b: Rows, log: Data, log_names: Names, reals: R
     return Gaussian._of(scale, rest, reals, f.inputs)
 
 
+def _is_quadratic(log: Value) -> bool:
+    """Whether a log-density is of degree two at most, with a matrix that can be made."""
+    return is_quadratic(log) and not needs_large_matrix(log, real_names(log))
+
+
 @exact_join.rule(
-    when=lambda f: not _is_normal(f) and not _is_point(f) and not is_tabular(f) and is_quadratic(f.log()),
+    when=lambda f: not _is_normal(f) and not _is_point(f) and not is_tabular(f) and _is_quadratic(f.log()),
     overlaps=("join_density_table", "join_density_delta", "join_density_normal"),
 )
 def join_density_quadratic(f: Density) -> Factor:

@@ -17,6 +17,7 @@ from fubini.algebra.sums import total
 from fubini.families.functions import is_never_positive, log_rate
 from fubini.integrate.coupling import CoupledSquare, LatentLayout, layout_of
 from fubini.integrate.kronecker_layout import KroneckerBlock, kronecker_block
+from fubini.integrate.recursion_layout import recursion_block
 from fubini.integrate.shared_root import shared_root
 from fubini.integrate.sparse_layout import sparse_layout
 from fubini.integrate.whitened_layout import WhitenedBlock, whitened_block
@@ -51,9 +52,13 @@ def eliminated_together(terms: Sequence[Node], latents: Sequence[Leaf]) -> Block
         return _of_kronecker(kronecker, common, (*rest, *([outside] if outside is not ZERO else [])), tuple(latents))
     if (whitened := whitened_block(squared, latents, common)) is not None:
         return _of_whitened(whitened, common, rest, outside, tuple(latents))
-    layout = layout_of(squared, tuple(latents))
-    layout = sparse_layout(layout, squared, latents) or layout
-    rows = tuple(row(square, common, layout) for square in squared)
+    recursive = recursion_block(squared, tuple(latents), common)
+    if recursive is not None:
+        layout, rows = recursive
+    else:
+        layout = layout_of(squared, tuple(latents))
+        layout = sparse_layout(layout, squared, latents) or layout
+        rows = tuple(row(square, common, layout) for square in squared)
     front, size = multiply(common.items()), float(layout.size)
     shared = shared_root(squared, latents)
     if shared is not None:

@@ -89,7 +89,7 @@ class LatentLayout(NamedTuple):
                 tests = times(tests, equal(here, const(float(low))))
             else:
                 names[index(steps.of)] = back
-                tests = times(tests, _in_range(back, steps.of.size))
+                tests = times(tests, tests_of_range(back, steps.of.size))
         over = tuple(i for i in square.over if index(i) not in names)
         slopes = tuple((leaf, _moved(slope, names)) for leaf, slope in square.slopes)
         weight, offset = times(tests, replaced(square.weight, names)), replaced(square.offset, names)
@@ -109,7 +109,8 @@ def _moved(slope: Slope, names: Mapping[Node, Node]) -> Slope:
     return Slope(slope.over, replaced(slope.coefficient, names), place)
 
 
-def _in_range(of: Node, size: int) -> Node:
+def tests_of_range(of: Node, size: int) -> Node:
+    """[0 ≤ a < size] of a whole number"""
     return times(less(const(-1.0), of), less(of, const(float(size))))
 
 
@@ -178,7 +179,7 @@ def is_inside(place: Node, size: int, weight: Node) -> bool:
     low, high = _tested_bounds(place, weight)
     if low >= 0 and high <= size - 1:
         return True
-    step = _step(place, tuple(place.free))
+    step = place_along(place, tuple(place.free))
     i, shift = step or (None, 0)
     if i is None:
         return False
@@ -202,7 +203,7 @@ def _tested_bounds(place: Node, weight: Node) -> tuple[float, float]:
 
 
 def _steps(square: CoupledSquare, axis: int) -> AxisRange | None:
-    places = [_step(slope.place[axis], square.over) for _, slope in square.slopes]
+    places = [place_along(slope.place[axis], square.over) for _, slope in square.slopes]
     if any(place is None for place in places):
         return None
     if not all(is_inside(slope.place[axis], leaf.shape[axis], square.weight) for leaf, slope in square.slopes):
@@ -214,7 +215,7 @@ def _steps(square: CoupledSquare, axis: int) -> AxisRange | None:
     return AxisRange(known[0][0], low, tuple(c - low for _, c in known))
 
 
-def _step(place: Node, over: tuple[Index, ...]) -> tuple[Index | None, int] | None:
+def place_along(place: Node, over: tuple[Index, ...]) -> tuple[Index | None, int] | None:
     """i + c, or c"""
     if place.kind == "const":
         return None, int(place.args[0])

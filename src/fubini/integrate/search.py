@@ -58,6 +58,8 @@ def work(step: IntegrationStep) -> float:
     if isinstance(step.result, Eliminated):
         return 0.0
     layout = step.result.layout
+    if layout.frame.recursions is not None:
+        return layout.frame.recursions.work
     if layout.frame.is_sparse:
         return 16 * float(layout.size) ** 1.5  # as on a grid
     if layout.frame.is_whitened:
@@ -154,10 +156,10 @@ class Search:
             self.least = new
 
     def _burden(self, of: PartialElimination) -> tuple[int, bool, int]:
-        """The remaining entries: finite ones first; then whether the density is slow, as it is asked often."""
+        """The remaining entries: finite ones first; then whether their density is slow, as it is asked often."""
         sizes = {name: math.prod(self.latents[name].domain.shape) for name in of.blocked}
         finite = sum(size for name, size in sizes.items() if self.latents[name].domain.is_discrete)
-        return finite, any(work(step) > SLOW for step in of.steps), sum(sizes.values())
+        return finite, bool(sizes) and any(work(step) > SLOW for step in of.steps), sum(sizes.values())
 
     def _attempts(self, terms: tuple[Node, ...], name: str, waiting: list[str]) -> Iterator[IntegrationStep]:
         """Yield the eliminations of a latent, with others if need be; raise if there is none."""

@@ -22,7 +22,7 @@ def sparse_layout(
     is_split = layout.frame.length is not None or bool(layout.independent)
     if float(size) * cell**2 < WORK or cell == 1 or (is_split and size <= DENSE):  # which a traced program makes dense
         return None
-    if any(map(_has_more_indices, squares)):
+    if any(map(has_more_indices, squares)):
         return None
     widths = [sum(math.prod(i.size for i in slope.over) for _, slope in square.slopes) for square in squares]
     counts = [math.prod(i.size for i in square.over) for square in squares]
@@ -39,7 +39,7 @@ def sparse_layout(
     return LatentLayout((), Unknowns(None, start, is_sparse=True), (), first, flipped=False)
 
 
-def _has_more_indices(square: CoupledSquare) -> bool:
+def has_more_indices(square: CoupledSquare) -> bool:
     """Whether it has indices that it is not summed over: it is then one problem for each of their values."""
     own = set(square.over)
     inner = [(slope.coefficient, *slope.place) for _, slope in square.slopes]

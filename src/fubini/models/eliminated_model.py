@@ -252,8 +252,10 @@ class EliminatedModel(Shown):
     @cached_property
     def _is_quick(self) -> bool:
         """Whether NumPy is done before a compiler would be."""
-        sizes = largest(self.plan.terms)
-        return not self.reading.reader.opaque and all(size <= most for size, most in zip(sizes, QUICK, strict=True))
+        sizes, opaque = largest(self.plan.terms), set(self.reading.reader.opaque)
+        return not any(term.leaves & opaque for term in self.plan.terms) and all(
+            size <= most for size, most in zip(sizes, QUICK, strict=True)
+        )
 
     @property
     def _known(self) -> list[Data]:

@@ -20,6 +20,60 @@ FEW_ROWS = 32
 DENSE = 2_000  # more unknowns than this are not solved for together by dense matrices
 
 
+class Inputs(NamedTuple):
+    """An array of unknowns that a recursion takes step by step: its first place among all, and its axis of steps."""
+
+    start: int
+    shape: tuple[int, ...]
+    axis: int
+
+
+class RecursionBlock(NamedTuple):
+    """Numbers of the states and outputs of a recursion, and the arrays that its inputs are taken from."""
+
+    states: int
+    outputs: int
+    parts: int
+
+
+class LinearRecursions(NamedTuple):
+    """A problem whose rows have outputs of linear recursions in them, and inputs of the same step, and other unknowns.
+
+    Its nodes are, for each recursion, the matrices of its steps and the rows of its inputs; `rows` blocks of rows along
+    the steps; and rows of the other unknowns alone. Columns are the inputs of a step, the others, and the outputs.
+    """
+
+    length: int
+    inputs: tuple[Inputs, ...]
+    others: tuple[tuple[int, int], ...]  # the first place of each, and how many
+    blocks: tuple[RecursionBlock, ...]
+    rows: int
+    is_reversed: bool
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        """The axis that each row has a place on."""
+        return (self.length,)
+
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        """Inputs of a step, other unknowns, and outputs of a step."""
+        inputs = sum(math.prod(part.shape) // self.length for part in self.inputs)
+        return inputs, sum(count for _, count in self.others), sum(block.outputs for block in self.blocks)
+
+    @property
+    def width(self) -> int:
+        """Columns of a row, and the right side."""
+        return sum(self.counts) + 1
+
+    @property
+    def work(self) -> float:
+        """Operations, about."""
+        inputs, others, outputs = self.counts
+        states = sum(block.states for block in self.blocks)
+        return self.length * float(inputs + others + outputs + states) ** 3
+
+
 class Unknowns(NamedTuple):
     """The layout of unknowns: the length of a chain of cells (None: there is one cell), and the unknowns of a cell."""
 
@@ -28,11 +82,17 @@ class Unknowns(NamedTuple):
     is_sparse: bool = False  # few of them stand in each row, of one cell
     kronecker: tuple[int, int] | None = None  # rows and columns, where a cell is a matrix with a Kronecker precision
     is_whitened: bool = False  # the covariance of a cell is known, and each row has one entry
+    recursions: LinearRecursions | None = None  # of one cell, whose rows have outputs of them
 
     @property
     def is_dense(self) -> bool:
         """Whether the unknowns of a cell are solved for by dense matrices."""
-        return not self.is_sparse and self.kronecker is None
+        return not self.is_sparse and self.kronecker is None and self.recursions is None
+
+    @property
+    def steps(self) -> int:
+        """The steps that a solution goes through one after another."""
+        return self.length or (self.recursions.length if self.recursions is not None else 1)
 
     @property
     def axes(self) -> tuple[int, ...]:
@@ -103,7 +163,7 @@ def _shared(parts: Sequence[tuple[Data, Data]], frame: Unknowns, outer: tuple[in
     count, size = math.prod(outer), frame.cell
     matrix = xp.concatenate([m.reshape(m.shape[-2:]) for m, _ in parts])
     rights = [xp.broadcast_to(right, (*outer, m.shape[-2])).reshape(count, -1) for m, right in parts]
-    U, turned, residual, logdet = _reduced(matrix, xp.concatenate(rights, axis=1).T)
+    U, turned, residual, logdet = reduce_rows(matrix, xp.concatenate(rights, axis=1).T)
     every = Triangle(
         xp.broadcast_to(U, (*outer, size, size)),
         xp.zeros((*outer, size, 0), U.dtype),
@@ -131,11 +191,12 @@ class PartialQR(NamedTuple):
     logdet: Data
 
 
-def _reduced(A: Data, rest: Data) -> PartialQR:
+def reduce_rows(A: Data, rest: Data) -> PartialQR:
+    """The unknowns of A eliminated from rows, whose right sides and other columns are `rest`."""
     xp = xp_of(A, rest)
     if A.shape[-1] == 1:
         return _reduced_column(A, rest)
-    A, rest = _ordered(_pivots_first(constant(A)), A, rest)
+    A, rest = move_rows(pivots_first(constant(A)), A, rest)
     Q, U = qr(_tall(A))
     Q = Q[..., : A.shape[-2], :]
     turned = xp.swapaxes(Q, -1, -2) @ rest
@@ -174,7 +235,7 @@ def _reduced_column(A: Data, rest: Data) -> PartialQR:
     return PartialQR(U, turned + U * x, rest - Q * turned, _logdet(constant(A), constant(Q), U))
 
 
-def _pivots_first(A: Data) -> Data:
+def pivots_first(A: Data) -> Data:
     """Places for rows in which reflections are accurate in every row, be some of them much larger than others.
 
     The pivots of Gaussian elimination, then the others (Cox and Higham 1998, section 2). Rows of about one size may
@@ -204,7 +265,7 @@ def _pivots_first(A: Data) -> Data:
     return xp.where(others, after, chosen)
 
 
-def _ordered(places: Data, *arrays: Data) -> tuple[Data, ...]:
+def move_rows(places: Data, *arrays: Data) -> tuple[Data, ...]:
     """Rows moved to their places; few of them by sums, which cost a loop on JAX less than sorting."""
     xp, count = xp_of(places, *arrays), places.shape[-1]
     if xp is np or count > FEW_ROWS:
@@ -235,7 +296,7 @@ def _squared(residual: Data) -> Data:
 
 
 def _cell(rows: Data) -> tuple[Data, Data, Triangle]:
-    U, c, residual, logdet = _reduced(rows[..., :-1], rows[..., -1:])
+    U, c, residual, logdet = reduce_rows(rows[..., :-1], rows[..., -1:])
     return logdet, _squared(residual), Triangle(U, xp_of(U).zeros((*U.shape[:-1], 0), U.dtype), c[..., 0])
 
 
@@ -246,9 +307,9 @@ def _chain(rows: Data) -> tuple[Data, Data, Any]:
 
     def step(carried: Data, here: Data) -> tuple[Data, tuple[Data, Data, Triangle]]:
         both = xp.concatenate([carried, here], axis=-2)
-        U, turned, remaining, logdet = _reduced(both[..., :size], both[..., size:])
+        U, turned, remaining, logdet = reduce_rows(both[..., :size], both[..., size:])
         V, c = turned[..., :-1], turned[..., -1]
-        U_next, c_next, residual, _ = _reduced(remaining[..., :-1], remaining[..., -1:])
+        U_next, c_next, residual, _ = reduce_rows(remaining[..., :-1], remaining[..., -1:])
         new = xp.concatenate([U_next, xp.zeros_like(U_next), c_next], axis=-1)
         return new, (logdet, _squared(residual), Triangle(U, V, c))
 

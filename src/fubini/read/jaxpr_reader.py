@@ -17,6 +17,7 @@ from fubini.algebra.binding import replaced
 from fubini.algebra.build import index
 from fubini.algebra.evaluation import Evaluation
 from fubini.algebra.label_digits import MOST, configuration, is_finite, with_digits
+from fubini.algebra.leaf import Response
 from fubini.algebra.node import Index, Leaf, Node
 from fubini.algebra.walk import rewrite
 from fubini.base.arrays import Data, digest, double_precision, is_key, is_traced
@@ -185,6 +186,20 @@ class Reader:
             return SymbolicArray(shape, lambda *at: stacked.at(*map(index, outer), *at))
         behind = frozenset(leaf for part in operands for leaf in self.leaves_of(part))
         leaf = Leaf(f"{name}{len(self.opaque)}", shape, of=behind, role="opaque")
+        self.opaque[leaf] = Opaque(function, operands)
+        return of_leaf(leaf)
+
+    def response(
+        self,
+        name: str,
+        shape: tuple[int, ...],
+        function: Callable[..., Data],
+        operands: tuple[SymbolicArray, ...],
+        response: Response,
+    ) -> SymbolicArray:
+        """A matrix that a function makes of arrays, and that follows from a linear recursion."""
+        behind = frozenset(leaf for part in operands for leaf in self.leaves_of(part)) | response.transition.leaves
+        leaf = Leaf(f"{name}{len(self.opaque)}", shape, of=behind, role="opaque", response=response)
         self.opaque[leaf] = Opaque(function, operands)
         return of_leaf(leaf)
 

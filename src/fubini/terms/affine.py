@@ -19,6 +19,8 @@ from fubini.numerics.named_axes import align
 from fubini.terms.degree import degree
 from fubini.terms.value import Apply, Array, Value, Variable, compute, to_array
 
+MOST_ENTRIES = 4_000_000  # of the derivative of a lifted function
+
 
 class Affine(NamedTuple):
     """constant + Σ slopes[x] · x, where x is flattened: a slope has one event axis more than the constant."""
@@ -51,6 +53,15 @@ def affine(value: Value, names: Collection[Name]) -> Affine | None:
     coefficients = visit(value)
     memo.clear()  # arrays that `visit`, which refers to itself, would keep
     return coefficients
+
+
+def needs_large_matrix(value: Value, names: Collection[Name]) -> bool:
+    """Whether it has a lifted function in it whose derivative has too many entries to be made."""
+    is_lifted = isinstance(value, Apply) and isinstance(value.op.function, Lifted)
+    moving = sum(math.prod(child.output.shape) for child in value.value_children if set(names) & set(child.inputs))
+    if is_lifted and math.prod(value.output.shape) * moving > MOST_ENTRIES:
+        return True
+    return any(needs_large_matrix(child, names) for child in value.value_children)
 
 
 def _of_node(term: Value, visit: Callable[[Value], Affine]) -> Affine:
