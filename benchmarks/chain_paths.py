@@ -100,7 +100,8 @@ def distance(title: str, found: Any, scanned: Any, wanted: Reference, host: Arra
         off = np.max(np.abs(parts.sum(axis=2, dtype="float64") - wanted.states))
         return max(float(off), float(np.max(np.abs(parts.sum(axis=0, dtype="float64") / wanted.moves - 1))))
     if title == "best path":
-        return float(np.max(np.abs(weight_of(*parts, *host) / wanted.best - 1)))
+        transitions, likelihoods = host
+        return float(np.max(np.abs(weight_of(parts[0], parts[1], transitions, likelihoods) / wanted.best - 1)))
     return float(np.mean(parts[1] != np.asarray(scanned[1])))
 
 

@@ -255,8 +255,9 @@ def wide_borders_of(full: ChainLogs, launch: Launch) -> WideBorders:
     takes = [own["vector"], own["product"], own["scale"]]
     gives = [own["border"], own["border"], own["vector"], own["one"], own["one"]]
     between = call_wide(wide_border_kernel, launch, (launch.sequences,), takes, gives)
-    *found, lower = between(full.first, products, scales)
-    return WideBorders(*found, (jnp.min(low) >= launch.tiny) & (jnp.min(lower) >= launch.tiny))
+    forward, backward, before, total, lower = between(full.first, products, scales)
+    safe = (jnp.min(low) >= launch.tiny) & (jnp.min(lower) >= launch.tiny)
+    return WideBorders(forward, backward, before, total, safe)
 
 
 def forward_backward(logs: ChainLogs, with_slopes: bool) -> WideAnswer:
