@@ -2,7 +2,8 @@
 
 For each (sequences, length, states): the median time of a call, of many calls in a row that are waited for together;
 the time of the first call less that; and how far evidence and gradient are from those of NumPy, forward and backward in
-double precision. On a machine without a GPU the kernels are left out, and funsor where it is not installed.
+double precision. On a machine without a GPU the kernels are left out, and funsor where it is not installed. After that
+`benchmarks.chain_paths`: smoothing, pairs of states, best paths and draws; `--evidence` leaves these out.
 
     JAX_PLATFORMS=cuda python -m benchmarks.chain_kernels
 """
@@ -21,6 +22,7 @@ import numpy as np
 from scipy.special import log_softmax, logsumexp
 
 import fubini as fb
+from benchmarks import chain_paths
 from benchmarks import sequence_peers as peers
 from benchmarks.report import Aim, Table, duration, print_header, print_summary, ratio
 from benchmarks.timing import elapsed, interleaved
@@ -60,13 +62,17 @@ def reference(transitions: np.ndarray, likelihoods: np.ndarray) -> tuple[float, 
     return float(total.sum()), (slopes, posteriors)
 
 
+def engines_of(states: int) -> dict[str, str]:
+    """Our engines on this machine."""
+    fused = {"kernels": "kernel"} if has_gpu() and states <= MOST_WIDE_STATES else {}
+    return {**fused, "our scan": "rules"}
+
+
 def contestants(states: int) -> dict[str, tuple[Callable, AbstractContextManager]]:
     """Functions of the evidence, and the engine that each is traced under."""
     ours = peers.our_evidence(None)
-    fused = {"kernels": (ours, fb.engine("kernel"))} if has_gpu() and states <= MOST_WIDE_STATES else {}
     return {
-        **fused,
-        "our scan": (ours, fb.engine("rules")),
+        **{name: (ours, fb.engine(engine)) for name, engine in engines_of(states).items()},
         "associative scan by hand": (peers.associative_scan, nullcontext()),
         **({"funsor": (peers.funsor_evidence, nullcontext())} if peers.HAS_FUNSOR else {}),
     }
@@ -137,6 +143,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--calls", type=int, default=50, help="calls in a row that are waited for together")
     parser.add_argument("--shapes", nargs="*", type=shape_of, default=SHAPES, help="as 700x1800x3")
     parser.add_argument("--dtypes", nargs="*", choices=tuple(TOLERANCES), default=tuple(TOLERANCES))
+    parser.add_argument("--evidence", action="store_true", help="evidence with its gradient alone")
     asked = parser.parse_args(argv)
     print_header(("jax", "numpy"), f"; {jax.devices()[0]}")
     aims = []
@@ -144,6 +151,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         for dtype in asked.dtypes:
             with jax.enable_x64(dtype == "float64"):
                 aims += compare(shape, dtype, asked.rounds, asked.calls)
+                if not asked.evidence:
+                    host, near = random_data(shape), TOLERANCES[dtype]
+                    aims += chain_paths.compare(shape, dtype, host, engines_of(shape[2]), asked.rounds, near)
     print_summary(aims)
 
 

@@ -1,9 +1,10 @@
 """Records of benchmarks: rows as JSON, a page of them, and what grew from one to another."""
 
 import json
+import sys
 
 from benchmarks.__main__ import page
-from benchmarks.compare import growths
+from benchmarks.compare import growths, main
 from benchmarks.report import RECORD, Table
 
 
@@ -23,6 +24,16 @@ def test_growth_is_relative_to_the_table(tmp_path, monkeypatch) -> None:
     grown = {one.row: relative for one, relative in growths(old, new)}
     assert grown.pop("net3") == 10.0
     assert set(grown.values()) == {1.0}
+
+
+def test_what_grew_by_more_than_a_factor_is_the_exit_status(tmp_path, monkeypatch, capsys) -> None:
+    for name, third in (("old", "3.00 ms"), ("same", "3.80 ms"), ("new", "4.20 ms")):
+        record = recorded(tmp_path, monkeypatch, "1.00 ms", "2.00 ms", third)
+        (tmp_path / f"{name}.json").write_text(json.dumps(record), encoding="utf-8")
+    for name, status in (("same", 0), ("new", 1)):
+        monkeypatch.setattr(sys, "argv", ["compare", str(tmp_path / "old.json"), str(tmp_path / f"{name}.json")])
+        assert main() == status
+    assert "nets: net2" in capsys.readouterr().out
 
 
 def test_a_page_has_the_command_and_the_rows(tmp_path, monkeypatch) -> None:

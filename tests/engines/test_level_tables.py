@@ -8,6 +8,7 @@ import pytest
 import fubini as fb
 from fubini.eliminate import level_tables
 from fubini.errors import DataError, EngineError
+from tests.counting import equations
 
 
 def random_tables(seed: int, size: int, zeros: float = 0.0, near: int = 4) -> list[tuple[np.ndarray, tuple[str, ...]]]:
@@ -230,13 +231,6 @@ def test_long_plans_are_scanned_without_being_asked(monkeypatch) -> None:
         assert engine in str(fb.explain(of_jax(tables), names_of(tables))).split("\n")[0]
 
 
-def equations(jaxpr) -> int:
-    inner = [value for equation in jaxpr.eqns for value in equation.params.values()]
-    inner = [one for value in inner for one in (value if isinstance(value, (list, tuple)) else [value])]
-    closed = [one.jaxpr for one in inner if hasattr(one, "jaxpr")] + [one for one in inner if hasattr(one, "eqns")]
-    return len(jaxpr.eqns) + sum(map(equations, closed))
-
-
 def test_equations_grow_by_few_for_each_variable() -> None:
     """Those that make a table of an array, put it beside the others, and take its marginal out."""
     counts = {}
@@ -254,7 +248,7 @@ def test_equations_grow_by_few_for_each_variable() -> None:
                 return fb.eliminate(of_jax(tables, arrays), names).log().array
 
         slope = jax.value_and_grad(log_evidence)
-        counts[size] = [equations(jax.make_jaxpr(ask)(arrays).jaxpr) for ask in (marginals, log_evidence, slope)]
+        counts[size] = [equations(jax.make_jaxpr(ask)(arrays)) for ask in (marginals, log_evidence, slope)]
     rest = [many - few for few, many in zip(counts[40], counts[80], strict=True)]
     assert [one / 40 < most for one, most in zip(rest, (20, 15, 25), strict=True)] == [True] * 3, counts
 

@@ -42,14 +42,15 @@ class ChainWeights(NamedTuple):
 ByScan = Callable[[ChainWeights], Data]
 
 
-def _logs_of(weights: ChainWeights) -> ChainLogs:
+def logs_of(weights: ChainWeights) -> ChainLogs:
+    """The logarithms of the weights, −∞ where they are zero."""
     return ChainLogs(*(jnp.where(w > 0, log, NONE) for w, log in zip(*weights, strict=True)))
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
 def log_evidence(by_scan: ByScan, weights: ChainWeights) -> Data:
     """The log-evidence of each sequence; `by_scan` is the same function, for second derivatives."""
-    logs = _logs_of(weights)
+    logs = logs_of(weights)
     if not _has_many_states(logs):
         return total_of(logs)
     answer = forward_backward(logs, False)
@@ -71,7 +72,7 @@ def _(by_scan: ByScan, primals: tuple, tangents: tuple) -> tuple[Data, Data]:
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
 def log_evidence_and_slopes(by_scan: ByScan, weights: ChainWeights) -> tuple[Data, ChainLogs]:
     """The log-evidence of each sequence, and its slopes in w: the probabilities of states and of moves where w is 1."""
-    logs, axes = _logs_of(weights), ChainLogs((0,), (1, 2), (1,))
+    logs, axes = logs_of(weights), ChainLogs((0,), (1, 2), (1,))
 
     def in_weights(slopes: ChainLogs) -> ChainLogs:
         return ChainLogs(*map(_slope, weights.ones, weights.logs, logs, slopes, axes))

@@ -25,7 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fubini.base.arrays import Data, is_traced
-from fubini.engines.kernel_arithmetic import BY_LOGS, LINEAR, NONE, Arithmetic, Vector, Weights, finite
+from fubini.engines.kernel_arithmetic import BY_LOGS, BY_MAX, LINEAR, NONE, Arithmetic, Vector, Weights, finite
 
 MOST_STATES = 5  # of a chain whose K × K product is in registers: of 8 states it takes minutes to compile
 BLOCKS = (32, 64)  # sequences that one program takes: one for each thread
@@ -61,6 +61,7 @@ class Launch:
     moving: bool  # the moves depend on time
     shared: bool  # the moves are the same for all sequences
     dtype: Any
+    is_max: bool = False  # the greatest weight is taken in place of sums
 
     @property
     def chunks(self) -> int:
@@ -98,7 +99,7 @@ def launch_of(logs: ChainLogs) -> Launch:
 MovesAt = Callable[[Any], Weights]
 
 
-def _moves_of(ref: Any, launch: Launch) -> Callable[[Arithmetic], MovesAt]:
+def moves_of(ref: Any, launch: Launch) -> Callable[[Arithmetic], MovesAt]:
     """The weights from each state to each at a step, in rows; read once where they do not depend on time."""
     states, lanes = range(launch.states), 0 if launch.shared else slice(None)
 
@@ -116,7 +117,7 @@ def _moves_of(ref: Any, launch: Launch) -> Callable[[Arithmetic], MovesAt]:
     return same
 
 
-def _read_vector(ref: Any, t: Any, launch: Launch, arithmetic: Arithmetic) -> Weights:
+def read_vector(ref: Any, t: Any, launch: Launch, arithmetic: Arithmetic) -> Weights:
     """One weight for each state."""
     return arithmetic.enter([ref[t, k, :] for k in range(launch.states)])
 
@@ -126,18 +127,23 @@ def _write_vector(ref: Any, t: Any, weights: Vector, arithmetic: Arithmetic) -> 
         ref[t, k, :] = arithmetic.log(weight)
 
 
-def _rows(flat: Sequence[Data], states: int) -> Matrix:
+def rows_of(flat: Sequence[Data], states: int) -> Matrix:
+    """A matrix by rows, of its cells in order."""
     return [list(flat[i * states : (i + 1) * states]) for i in range(states)]
 
 
-def _columns(flat: Sequence[Data], states: int) -> Matrix:
+def columns_of(flat: Sequence[Data], states: int) -> Matrix:
+    """The columns of a matrix, of its cells in order."""
     return [list(flat[j::states]) for j in range(states)]
 
 
-def _carefully(run: Callable[[Arithmetic], Data], launch: Launch) -> None:
-    """Run in linear weights, and once more by logarithms where the least product was too small."""
+def run_carefully(run: Callable[[Arithmetic], Data], launch: Launch) -> None:
+    """Run in linear weights, and once more by logarithms where the least product was too small; maxima by those."""
     from jax.experimental import pallas as pl  # takes long to import
 
+    if launch.is_max:
+        run(BY_MAX)
+        return
     least = run(LINEAR)
 
     @pl.when(jnp.min(least) < launch.tiny)
@@ -161,19 +167,19 @@ def _ones(launch: Launch) -> Data:
 
 def chunk_kernel(moves: Any, seen: Any, product: Any, scale: Any, *, launch: Launch) -> None:
     """The product of the steps of a chunk: logarithms of the weights over their greatest, and the logarithm of that."""
-    states, count, moves_at = range(launch.states), steps_of_chunk(launch), _moves_of(moves, launch)
+    states, count, moves_at = range(launch.states), steps_of_chunk(launch), moves_of(moves, launch)
 
     def run(arithmetic: Arithmetic) -> Data:
         move_at = moves_at(arithmetic)
 
         def step(t: Any, carry: tuple) -> tuple:
             flat, log, low = carry
-            move, data = move_at(t), _read_vector(seen, t, launch, arithmetic)
+            move, data = move_at(t), read_vector(seen, t, launch, arithmetic)
             low = jnp.minimum(low, arithmetic.least(flat) * move.least * data.least)
-            columns = _columns(move.each, launch.states)
+            columns = columns_of(move.each, launch.states)
             made = [
                 arithmetic.times(arithmetic.dot(row, columns[j]), data.each[j])
-                for row in _rows(flat, launch.states)
+                for row in rows_of(flat, launch.states)
                 for j in states
             ]
             flat, top = arithmetic.rescale(made)
@@ -189,7 +195,7 @@ def chunk_kernel(moves: Any, seen: Any, product: Any, scale: Any, *, launch: Lau
         scale[0, :] = log
         return low
 
-    _carefully(run, launch)
+    run_carefully(run, launch)
 
 
 def border_kernel(
@@ -207,7 +213,8 @@ def border_kernel(
             _write_vector(forward, c, now, arithmetic)
             chunk = read(c)
             low = jnp.minimum(low, arithmetic.least(now) * chunk.least)
-            now, top = arithmetic.rescale([arithmetic.dot(now, column) for column in _columns(chunk.each, len(states))])
+            columns = columns_of(chunk.each, launch.states)
+            now, top = arithmetic.rescale([arithmetic.dot(now, column) for column in columns])
             return now, log + top + chunk.top + scale[c, :], low
 
         def back(step: Any, carry: tuple) -> tuple:
@@ -216,7 +223,7 @@ def border_kernel(
             _write_vector(backward, c, later, arithmetic)
             chunk = read(c)
             low = jnp.minimum(low, arithmetic.least(later) * chunk.least)
-            return arithmetic.rescale([arithmetic.dot(row, later) for row in _rows(chunk.each, len(states))])[0], low
+            return arithmetic.rescale([arithmetic.dot(row, later) for row in rows_of(chunk.each, len(states))])[0], low
 
         ones = _ones(launch)
         start = arithmetic.enter([first[k, :] for k in states])
@@ -228,7 +235,7 @@ def border_kernel(
             before[k, :] = arithmetic.log(later[k])
         return low
 
-    _carefully(run, launch)
+    run_carefully(run, launch)
 
 
 def inside_kernel(
@@ -239,7 +246,7 @@ def inside_kernel(
     For moves these are the expected numbers of them, for what is seen the probabilities of the states. The slopes in
     weights that are zero are relative to the greatest weight of the step.
     """
-    states, count, moves_at = range(launch.states), steps_of_chunk(launch), _moves_of(moves, launch)
+    states, count, moves_at = range(launch.states), steps_of_chunk(launch), moves_of(moves, launch)
     cells = [(k, j) for k in states for j in states]
     enough = math.sqrt(launch.tiny)
 
@@ -250,9 +257,9 @@ def inside_kernel(
 
         def forth(t: Any, carry: tuple) -> tuple:
             now, low = carry
-            move, data = move_at(t), _read_vector(seen, t, launch, arithmetic)
+            move, data = move_at(t), read_vector(seen, t, launch, arithmetic)
             low = jnp.minimum(low, arithmetic.least(now) * move.least * data.least)
-            columns = _columns(move.each, launch.states)
+            columns = columns_of(move.each, launch.states)
             now = arithmetic.rescale([times(arithmetic.dot(now, columns[j]), data.each[j]) for j in states])[0]
             for k in states:
                 by_seen[t, k, :] = now[k]  # kept here until the way back
@@ -261,11 +268,11 @@ def inside_kernel(
         def back(step: Any, carry: tuple) -> tuple:
             later, sums, low = carry
             t = count - np.int32(1) - step
-            move, data = move_at(t), _read_vector(seen, t, launch, arithmetic)
+            move, data = move_at(t), read_vector(seen, t, launch, arithmetic)
             low = jnp.minimum(low, arithmetic.least(later) * move.least * data.least)
             kept = jnp.maximum(t - np.int32(1), np.int32(0))
             now = [jnp.where(t == 0, start.each[k], by_seen[kept, k, :]) for k in states]
-            ahead = [arithmetic.dot(now, column) for column in _columns(move.each, launch.states)]
+            ahead = [arithmetic.dot(now, column) for column in columns_of(move.each, launch.states)]
             weighed = [times(data.each[j], later[j]) for j in states]
             whole = arithmetic.dot(ahead, weighed)
             if is_linear:
@@ -282,10 +289,10 @@ def inside_kernel(
                     by_moves[t, k, j, :] = slope
                 else:
                     sums[cell] = sums[cell] + slope
-            earlier = [arithmetic.dot(row, weighed) for row in _rows(move.each, launch.states)]
+            earlier = [arithmetic.dot(row, weighed) for row in rows_of(move.each, launch.states)]
             return arithmetic.rescale(earlier)[0], sums, low
 
-        start, end = _read_vector(forward, 0, launch, arithmetic), _read_vector(backward, 0, launch, arithmetic)
+        start, end = read_vector(forward, 0, launch, arithmetic), read_vector(backward, 0, launch, arithmetic)
         _, low = jax.lax.fori_loop(np.int32(0), count, forth, (start.each, start.least))
         low = jnp.minimum(low, end.least)
         sums = [] if launch.moving else [jnp.zeros((launch.block,), launch.dtype)] * launch.states**2
@@ -296,7 +303,7 @@ def inside_kernel(
                 by_moves[0, k, j, :] = sums[cell] * arithmetic.or_one(move.each[cell]) if is_late else sums[cell]
         return low
 
-    _carefully(run, launch)
+    run_carefully(run, launch)
 
 
 # -- launching ------------------------------------------------------------------------------------------------------
@@ -305,7 +312,10 @@ def inside_kernel(
 def call(
     kernel: Callable, launch: Launch, grid: tuple, takes: Sequence[tuple], gives: Sequence[tuple], warps: int
 ) -> Callable:
-    """A kernel over a grid. Arrays are given as their shape, the shape of a program's part, and its position."""
+    """A kernel over a grid. Arrays are given as their shape, the shape of a program's part, and its position.
+
+    What a kernel gives has the dtype of the weights, unless another one stands last.
+    """
     from jax.experimental import pallas as pl
     from jax.experimental.pallas import triton
 
@@ -314,15 +324,15 @@ def call(
         partial(kernel, launch=launch),
         grid=grid,
         in_specs=[pl.BlockSpec(part, position) for _, part, position in takes],
-        out_specs=[pl.BlockSpec(part, position) for _, part, position in gives],
-        out_shape=[jax.ShapeDtypeStruct(shape, launch.dtype) for shape, _, _ in gives],
+        out_specs=[pl.BlockSpec(part, position) for _, part, position, *_ in gives],
+        out_shape=[jax.ShapeDtypeStruct(shape, *(dtype or [launch.dtype])) for shape, _, _, *dtype in gives],
         interpret=not on_gpu,
         compiler_params=triton.CompilerParams(num_warps=warps, num_stages=2) if on_gpu else None,
         name=kernel.__name__,
     )
 
 
-def _filled_up(logs: ChainLogs, launch: Launch) -> ChainLogs:
+def filled_up(logs: ChainLogs, launch: Launch) -> ChainLogs:
     """Whole chunks and whole blocks of sequences; what is added has weights of 1, and nothing comes of it."""
     more = launch.sequences - logs.seen.shape[2]
     steps = launch.chunk * launch.chunks - launch.length
@@ -343,7 +353,7 @@ class Borders(NamedTuple):
     total: Data
 
 
-def _parts(launch: Launch) -> dict[str, tuple]:
+def parts_of(launch: Launch) -> dict[str, tuple]:
     """Arrays of which a program of a chunk and a block takes a part."""
     size, steps, lanes = launch.states, launch.chunk, launch.block
     rows, count, chunks = steps * launch.chunks, launch.sequences, launch.chunks
@@ -366,9 +376,9 @@ def _parts(launch: Launch) -> dict[str, tuple]:
     }
 
 
-def _borders(logs: ChainLogs, launch: Launch) -> Borders:
+def borders_of(logs: ChainLogs, launch: Launch) -> Borders:
     """The first two launches."""
-    parts, grid = _parts(launch), (launch.chunks, launch.blocks)
+    parts, grid = parts_of(launch), (launch.chunks, launch.blocks)
     takes, gives = [parts["moves"], parts["seen"]], [parts["product"], parts["scale"]]
     product, scale = call(chunk_kernel, launch, grid, takes, gives, launch.warps)(logs.moves, logs.seen)
     size, lanes, count, chunks = launch.states, launch.block, launch.sequences, launch.chunks
@@ -386,7 +396,7 @@ def _borders(logs: ChainLogs, launch: Launch) -> Borders:
 def total_of(logs: ChainLogs) -> Data:
     """The log-evidence [N], in two launches."""
     launch = launch_of(logs)
-    return _borders(_filled_up(logs, launch), launch).total[: logs.seen.shape[2]]
+    return borders_of(filled_up(logs, launch), launch).total[: logs.seen.shape[2]]
 
 
 def total_and_slopes_of(logs: ChainLogs) -> tuple[Data, ChainLogs]:
@@ -396,8 +406,8 @@ def total_and_slopes_of(logs: ChainLogs) -> tuple[Data, ChainLogs]:
     zero they are relative to the greatest of its vector or matrix.
     """
     launch, count = launch_of(logs), logs.seen.shape[2]
-    full = _filled_up(logs, launch)
-    borders, parts = _borders(full, launch), _parts(launch)
+    full = filled_up(logs, launch)
+    borders, parts = borders_of(full, launch), parts_of(launch)
     takes = [parts["moves"], parts["seen"], parts["border"], parts["border"]]
     grid, gives = (launch.chunks, launch.blocks), [parts["slopes"], parts["seen"]]
     inside = call(inside_kernel, launch, grid, takes, gives, launch.warps)

@@ -78,9 +78,14 @@ def _parts(weights: ChainWeights) -> tuple[Pair, Pair, Pair]:
     return tuple(Pair(*both) for both in zip(*weights, strict=True))  # type: ignore[return-value]
 
 
+def _ahead(now: Pair, move: Pair) -> Pair:
+    """α_{t−1} moves_t"""
+    return _summed(_product(Pair(now.ones[:, None], now.logs[:, None]), move), 0)
+
+
 def _forth(now: Pair, move: Pair, seen: Pair) -> Pair:
     """α_t = seen_t · (α_{t−1} moves_t)"""
-    return _product(_summed(_product(Pair(now.ones[:, None], now.logs[:, None]), move), 0), seen)
+    return _product(_ahead(now, move), seen)
 
 
 def _back(later: Pair, move: Pair, seen: Pair) -> Pair:
@@ -149,8 +154,7 @@ def _both_ways(weights: ChainWeights) -> tuple[BothWays, Evidence]:
     last, there = _forward(weights, True)
     begin, back = _backward(weights)
     evidence = _evidence(last)
-    before = Pair(there.states.ones[:, :, None], there.states.logs[:, :, None])
-    ahead = _summed(_product(before, moves), 1)
+    ahead = _each_step(_ahead, moves, there.states)
 
     def scale(product: Pair, log: Data, axis: int) -> Data:
         mass, top = map(jax.lax.stop_gradient, _total(product, axis))
@@ -163,6 +167,14 @@ def _both_ways(weights: ChainWeights) -> tuple[BothWays, Evidence]:
     return BothWays(there.states, ahead, back.states, begin.states, begin_log, log), evidence
 
 
+def _each_step(function: Callable, moves: Pair, *others: Pair) -> Any:
+    """function(others_t, moves_t) for each t: one step after another, as all pairs of states at once would be many."""
+    if moves.ones.shape[0] > 1:
+        return jax.lax.map(lambda parts: function(*parts), (*others, moves))
+    same = Pair(moves.ones[0], moves.logs[0])
+    return jax.lax.map(lambda parts: function(*parts, same), others)
+
+
 def evidence_and_slopes_by_logs(weights: ChainWeights) -> tuple[Evidence, ChainLogs]:
     """The evidence of each sequence, and the slopes of its weight in each w."""
     first, moves, seen = _parts(weights)
@@ -172,9 +184,21 @@ def evidence_and_slopes_by_logs(weights: ChainWeights) -> tuple[Evidence, ChainL
     after = _product(found.ahead, found.later)
     by_seen = _linear(Pair(after.ones, after.logs + seen.logs + log))
     later = _product(seen, found.later, Pair(jnp.ones_like(log), log))
-    pairs = _product(Pair(*(data[:, :, None] for data in found.before)), Pair(*(data[:, None] for data in later)))
-    by_moves = _linear(Pair(pairs.ones, pairs.logs + moves.logs))
-    by_moves = by_moves if moves.ones.shape[0] > 1 else jnp.sum(by_moves, axis=0, keepdims=True)
+
+    def pairs(before: Pair, after: Pair, move: Pair) -> Data:
+        both = _product(Pair(*(data[:, None] for data in before)), Pair(*(data[None] for data in after)))
+        return _linear(Pair(both.ones, both.logs + move.logs))
+
+    if moves.ones.shape[0] > 1:
+        return evidence, ChainLogs(by_first, _each_step(pairs, moves, found.before, later), by_seen)
+    same = Pair(moves.ones[0], moves.logs[0])
+
+    def add(total: Data, parts: tuple[Pair, Pair]) -> tuple[Data, None]:
+        return total + pairs(*parts, same), None
+
+    states, count = seen.ones.shape[1:]
+    nothing = jnp.zeros((states, states, count), seen.ones.dtype)
+    by_moves = jax.lax.scan(add, nothing, (found.before, later))[0][None]
     return evidence, ChainLogs(by_first, by_moves, by_seen)
 
 

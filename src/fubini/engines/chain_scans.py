@@ -30,6 +30,7 @@ from fubini.numerics.in_range import if_in_range, is_open
 from fubini.numerics.scaled import LOG_GREATEST, SAFE_LOG, Scaled, gauged, greatest_of, least_of
 
 FEW_STATES = 16  # sums over more of them are matrix products
+BLOCK = 4  # steps whose moves are counted at once: the counts are read and written once for all of them
 
 
 class LinearChain(NamedTuple):
@@ -202,13 +203,10 @@ def evidence_and_slopes(weights: ChainWeights, drops_small: bool) -> tuple[Evide
     """The evidence of each sequence, and the slopes of its weight in each w."""
     chain = to_linear(weights)
     found = both_ways(chain)
-
-    def in_linear_weights() -> tuple[Evidence, ChainLogs]:
-        return found.there.evidence, _slopes(chain, found)
-
+    in_linear_weights = found.there.evidence, _slopes(chain, found)
     if drops_small:
-        return in_linear_weights()
-    return jax.lax.cond(found.safe, in_linear_weights, lambda: evidence_and_slopes_by_logs(weights))
+        return in_linear_weights
+    return jax.lax.cond(found.safe, lambda: in_linear_weights, lambda: evidence_and_slopes_by_logs(weights))
 
 
 def _slopes(chain: LinearChain, found: BothWays) -> ChainLogs:
@@ -230,9 +228,13 @@ def _counts(before: Data, after: Data) -> Data:
         return jnp.einsum("tin,tjn->ijn", before, after, precision="highest")
 
     def add(total: Data, parts: tuple[Data, Data]) -> tuple[Data, None]:
-        return total + parts[0][:, None] * parts[1][None], None
+        return total + jnp.sum(parts[0][:, :, None] * parts[1][:, None], axis=0), None
 
-    return jax.lax.scan(add, jnp.zeros((states, states, count), before.dtype), (before, after))[0]
+    blocks = [
+        jnp.pad(part, ((0, -len(part) % BLOCK), (0, 0), (0, 0))).reshape(-1, BLOCK, states, count)
+        for part in (before, after)
+    ]
+    return jax.lax.scan(add, jnp.zeros((states, states, count), before.dtype), blocks)[0]
 
 
 # -- smoothing ------------------------------------------------------------------------------------------------------

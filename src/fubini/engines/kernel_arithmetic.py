@@ -1,4 +1,6 @@
-"""Two forms of arithmetic with weights inside a kernel: as they are, or by logarithms. An algorithm serves both.
+"""Forms of arithmetic with weights inside a kernel: as they are, by logarithms, or greatest in place of sums.
+
+An algorithm serves all of them.
 
 Weights are lists of arrays, one for each state, so that they stay in registers.
 """
@@ -29,7 +31,7 @@ class Weights(NamedTuple):
 
 
 class Arithmetic(ABC):
-    """Sums of products of weights, in one of two forms."""
+    """Sums of products of weights, in one of these forms."""
 
     one: float
     zero: float
@@ -146,7 +148,14 @@ class LogArithmetic(Arithmetic):
         return jnp.where(x > NONE, x, 0.0)
 
 
-LINEAR, BY_LOGS = LinearArithmetic(), LogArithmetic()
+class MaxArithmetic(LogArithmetic):
+    """Logarithms of weights, the greatest of which is taken in place of their sum."""
+
+    def dot(self, xs: Sequence[Data], ys: Sequence[Data]) -> Data:
+        return greatest([x + y for x, y in zip(xs, ys, strict=True)])
+
+
+LINEAR, BY_LOGS, BY_MAX = LinearArithmetic(), LogArithmetic(), MaxArithmetic()
 
 
 def greatest(xs: Sequence[Data]) -> Data:

@@ -31,44 +31,48 @@ class WideAnswer(NamedTuple):
     safe: Data
 
 
-def _enter(logs: Data) -> Weights:
+def enter(logs: Data) -> Weights:
     """Weights over their greatest, the logarithm of that, and the least of those that are not zero."""
     top = finite(jnp.max(logs))
     weights = jnp.exp(logs - top)
     return Weights(weights, top, jnp.min(jnp.where(logs > NONE, weights, 1.0)))  # type: ignore[arg-type]
 
 
-def _least(weights: Data) -> Data:
+def least_of(weights: Data) -> Data:
+    """The least positive weight, at most 1."""
     return jnp.min(jnp.where(weights > 0, weights, 1.0))
 
 
-def _rescale(weights: Data) -> tuple[Data, Data]:
+def rescale(weights: Data) -> tuple[Data, Data]:
+    """Weights over their greatest, and the logarithm of that."""
     top = jnp.max(weights)
     top = jnp.where(top > 0, top, 1.0)
     return weights / top, jnp.log(top)
 
 
-def _one(number: Data, launch: Launch) -> Data:
+def one_number(number: Data, launch: Launch) -> Data:
+    """An array of one number."""
     return jnp.full((1,), number, launch.dtype)
 
 
-def _moves_of(ref: Any, launch: Launch) -> Callable[[Any], Weights]:
+def wide_moves_of(ref: Any, launch: Launch) -> Callable[[Any], Weights]:
+    """The weights from each state to each at a step; read once where they do not depend on time."""
     if launch.moving:
-        return lambda t: _enter(ref[t])
-    move = _enter(ref[0])
+        return lambda t: enter(ref[t])
+    move = enter(ref[0])
     return lambda t: move
 
 
 def wide_chunk_kernel(moves: Any, seen: Any, product: Any, scale: Any, low: Any, *, launch: Launch) -> None:
     """The product of the steps of a chunk, and the logarithm of its scale."""
-    move_at, count = _moves_of(moves, launch), chain_kernels.steps_of_chunk(launch)
+    move_at, count = wide_moves_of(moves, launch), chain_kernels.steps_of_chunk(launch)
 
     def step(t: Any, carry: tuple) -> tuple:
         whole, log, least = carry
-        move, data = move_at(t), _enter(seen[t, :])
-        least = jnp.minimum(least, _least(whole) * move.least * data.least)
+        move, data = move_at(t), enter(seen[t, :])
+        least = jnp.minimum(least, least_of(whole) * move.least * data.least)
         made = jnp.dot(whole, move.each, precision=jax.lax.Precision.HIGHEST) * data.each[None, :]  # type: ignore[call-overload]
-        whole, top = _rescale(made)
+        whole, top = rescale(made)
         return whole, log + top + move.top + data.top, least
 
     shape = (launch.states, launch.states)
@@ -77,7 +81,7 @@ def wide_chunk_kernel(moves: Any, seen: Any, product: Any, scale: Any, low: Any,
     same = jnp.where(is_same, jnp.ones(shape, launch.dtype), jnp.zeros(shape, launch.dtype))
     whole, log, least = jax.lax.fori_loop(np.int32(0), count, step, (same, zero, one))
     product[...] = whole
-    scale[...], low[...] = _one(log, launch), _one(least, launch)
+    scale[...], low[...] = one_number(log, launch), one_number(least, launch)
 
 
 def wide_border_kernel(
@@ -99,8 +103,8 @@ def wide_border_kernel(
         now, log, least = carry
         forward[c, :] = now
         chunk = product[c]
-        least = jnp.minimum(least, _least(now) * _least(chunk))
-        now, top = _rescale(jnp.sum(now[:, None] * chunk, axis=0))
+        least = jnp.minimum(least, least_of(now) * least_of(chunk))
+        now, top = rescale(jnp.sum(now[:, None] * chunk, axis=0))
         return now, log + top + jnp.sum(scale[c, :]), least
 
     def back(step: Any, carry: tuple) -> tuple:
@@ -108,15 +112,15 @@ def wide_border_kernel(
         c = count - np.int32(1) - step
         backward[c, :] = later
         chunk = product[c]
-        least = jnp.minimum(least, _least(later) * _least(chunk))
-        return _rescale(jnp.sum(chunk * later[None, :], axis=1))[0], least
+        least = jnp.minimum(least, least_of(later) * least_of(chunk))
+        return rescale(jnp.sum(chunk * later[None, :], axis=1))[0], least
 
-    start = _enter(first[...])
+    start = enter(first[...])
     now, log, least = jax.lax.fori_loop(np.int32(0), count, forth, (start.each, start.top, start.least))
-    total[...] = _one(log + jnp.log(jnp.sum(now)), launch)
+    total[...] = one_number(log + jnp.log(jnp.sum(now)), launch)
     later, least = jax.lax.fori_loop(np.int32(0), count, back, (jnp.ones((launch.states,), launch.dtype), least))
     before[...] = later
-    low[...] = _one(least, launch)
+    low[...] = one_number(least, launch)
 
 
 def wide_inside_kernel(
@@ -134,21 +138,21 @@ def wide_inside_kernel(
     """The slopes of the log-evidence in the weights of a chunk, each times its weight unless that is zero."""
     from jax.experimental.pallas import triton
 
-    move_at, count = _moves_of(moves, launch), chain_kernels.steps_of_chunk(launch)
+    move_at, count = wide_moves_of(moves, launch), chain_kernels.steps_of_chunk(launch)
     start, enough = forward[...], math.sqrt(launch.tiny)
 
     def forth(t: Any, carry: tuple) -> tuple:
         now, least = carry
         kept[t, :] = now
-        move, data = move_at(t), _enter(seen[t, :])
-        least = jnp.minimum(least, _least(now) * move.least * data.least)
-        return _rescale(jnp.sum(now[:, None] * move.each, axis=0) * data.each)[0], least  # type: ignore[operator]
+        move, data = move_at(t), enter(seen[t, :])
+        least = jnp.minimum(least, least_of(now) * move.least * data.least)
+        return rescale(jnp.sum(now[:, None] * move.each, axis=0) * data.each)[0], least  # type: ignore[operator]
 
     def back(step: Any, carry: tuple) -> tuple:
         later, sums, least = carry
         t = count - np.int32(1) - step
-        move, data, now = move_at(t), _enter(seen[t, :]), kept[t, :]
-        least = jnp.minimum(least, _least(later) * move.least * data.least)
+        move, data, now = move_at(t), enter(seen[t, :]), kept[t, :]
+        least = jnp.minimum(least, least_of(later) * move.least * data.least)
         each: Any = move.each
         weights: Any = data.each
         ahead, weighed = jnp.sum(now[:, None] * each, axis=0), weights * later
@@ -160,7 +164,7 @@ def wide_inside_kernel(
             by_moves[t] = pairs * jnp.where(each > 0, each, 1.0)
         else:
             sums = sums + pairs
-        return _rescale(jnp.sum(each * weighed[None, :], axis=1))[0], sums, least
+        return rescale(jnp.sum(each * weighed[None, :], axis=1))[0], sums, least
 
     _, least = jax.lax.fori_loop(np.int32(0), count, forth, (start, jnp.ones((), launch.dtype)))
     if chain_kernels.has_gpu():
@@ -170,13 +174,13 @@ def wide_inside_kernel(
     if not launch.moving:
         each: Any = move_at(0).each
         by_moves[0] = sums * jnp.where(each > 0, each, 1.0)
-    low[...] = _one(least, launch)
+    low[...] = one_number(least, launch)
 
 
 # -- launching ------------------------------------------------------------------------------------------------------
 
 
-def _laid_out(logs: ChainLogs) -> tuple[ChainLogs, Launch]:
+def laid_out(logs: ChainLogs) -> tuple[ChainLogs, Launch]:
     """Sequences first, whole chunks, and states filled up to a power of two with weights of zero."""
     _, states, count = logs.seen.shape
     size = max(LEAST_SIZE, 1 << (states - 1).bit_length())
@@ -190,55 +194,89 @@ def _laid_out(logs: ChainLogs) -> tuple[ChainLogs, Launch]:
     return ChainLogs(first, moves, jnp.pad(seen, ((0, 0), steps, (0, 0)))), launch
 
 
-def _call(kernel: Callable, launch: Launch, grid: tuple, takes: Sequence[tuple], gives: Sequence[tuple]) -> Callable:
+def call_wide(
+    kernel: Callable, launch: Launch, grid: tuple, takes: Sequence[tuple], gives: Sequence[tuple]
+) -> Callable:
+    """A kernel whose programs have a sequence each, and as many warps as its matrices need."""
     return chain_kernels.call(kernel, launch, grid, takes, gives, warps=1 if launch.states <= LEAST_SIZE else 4)
+
+
+def wide_parts_of(launch: Launch) -> dict[str, tuple]:
+    """Arrays of which a program of a chunk and a sequence takes a part."""
+    size, chunks, count, steps = launch.states, launch.chunks, launch.sequences, launch.chunk
+    rows = steps * chunks
+    move_steps, move_rows = (steps, rows) if launch.moving else (1, 1)
+    return {
+        "moves": (
+            (1 if launch.shared else count, move_rows, size, size),
+            (None, move_steps, size, size),
+            lambda c, n: (0 if launch.shared else n, c if launch.moving else 0, 0, 0),
+        ),
+        "seen": ((count, rows, size), (None, steps, size), lambda c, n: (n, c, 0)),
+        "product": ((count, chunks, size, size), (None, None, size, size), lambda c, n: (n, c, 0, 0)),
+        "number": ((count, chunks, 1), (None, None, 1), lambda c, n: (n, c, 0)),
+        "border": ((count, chunks, size), (None, None, size), lambda c, n: (n, c, 0)),
+        "slopes": (
+            (count, move_rows if launch.moving else chunks, size, size),
+            (None, move_steps, size, size),
+            lambda c, n: (n, c, 0, 0),
+        ),
+    }
+
+
+def border_parts_of(launch: Launch) -> dict[str, tuple]:
+    """Arrays of which a program of a sequence takes a part."""
+    size, chunks, count = launch.states, launch.chunks, launch.sequences
+    return {
+        "product": ((count, chunks, size, size), (None, chunks, size, size), lambda n: (n, 0, 0, 0)),
+        "scale": ((count, chunks, 1), (None, chunks, 1), lambda n: (n, 0, 0)),
+        "border": ((count, chunks, size), (None, chunks, size), lambda n: (n, 0, 0)),
+        "vector": ((count, size), (None, size), lambda n: (n, 0)),
+        "one": ((count, 1), (None, 1), lambda n: (n, 0)),
+    }
+
+
+class WideBorders(NamedTuple):
+    """Weights between chunks forward and backward, those before the first step, the log-evidence; and if in range."""
+
+    forward: Data
+    backward: Data
+    before: Data
+    total: Data
+    safe: Data
+
+
+def wide_borders_of(full: ChainLogs, launch: Launch) -> WideBorders:
+    """The first two launches."""
+    parts, own = wide_parts_of(launch), border_parts_of(launch)
+    takes, gives = [parts["moves"], parts["seen"]], [parts["product"], parts["number"], parts["number"]]
+    by_chunk = call_wide(wide_chunk_kernel, launch, (launch.chunks, launch.sequences), takes, gives)
+    products, scales, low = by_chunk(full.moves, full.seen)
+    takes = [own["vector"], own["product"], own["scale"]]
+    gives = [own["border"], own["border"], own["vector"], own["one"], own["one"]]
+    between = call_wide(wide_border_kernel, launch, (launch.sequences,), takes, gives)
+    forward, backward, before, total, lower = between(full.first, products, scales)
+    safe = (jnp.min(low) >= launch.tiny) & (jnp.min(lower) >= launch.tiny)
+    return WideBorders(forward, backward, before, total, safe)
 
 
 def forward_backward(logs: ChainLogs, with_slopes: bool) -> WideAnswer:
     """The log-evidence, in two launches, and with its slopes in three."""
     states = logs.seen.shape[1]
-    full, launch = _laid_out(logs)
-    size, chunks, count, steps = launch.states, launch.chunks, launch.sequences, launch.chunk
-    rows, dtype = steps * chunks, launch.dtype
-    move_steps, move_rows = (steps, rows) if launch.moving else (1, 1)
-    moves = (
-        (1 if launch.shared else count, move_rows, size, size),
-        (None, move_steps, size, size),
-        lambda c, n: (0 if launch.shared else n, c if launch.moving else 0, 0, 0),
-    )
-    seen = ((count, rows, size), (None, steps, size), lambda c, n: (n, c, 0))
-    product = ((count, chunks, size, size), (None, None, size, size), lambda c, n: (n, c, 0, 0))
-    number = ((count, chunks, 1), (None, None, 1), lambda c, n: (n, c, 0))
-    border = ((count, chunks, size), (None, None, size), lambda c, n: (n, c, 0))
-    grid = (chunks, count)
-    products, scales, low = _call(wide_chunk_kernel, launch, grid, [moves, seen], [product, number, number])(
-        full.moves, full.seen
-    )
-    vector, one = ((count, size), (None, size), lambda n: (n, 0)), ((count, 1), (None, 1), lambda n: (n, 0))
-    borders = (border[0], (None, chunks, size), lambda n: (n, 0, 0))
-    takes = [
-        vector,
-        (product[0], (None, chunks, size, size), lambda n: (n, 0, 0, 0)),
-        (number[0], (None, chunks, 1), lambda n: (n, 0, 0)),
-    ]
-    forward, backward, before, total, lower = _call(
-        wide_border_kernel, launch, (count,), takes, [borders, borders, vector, one, one]
-    )(full.first, products, scales)
-    safe = (jnp.min(low) >= launch.tiny) & (jnp.min(lower) >= launch.tiny)
+    full, launch = laid_out(logs)
+    borders, parts = wide_borders_of(full, launch), wide_parts_of(launch)
+    total = borders.total[:, 0]
     if not with_slopes:
-        return WideAnswer(total[:, 0], None, safe)
-    slopes = (
-        (count, move_rows if launch.moving else chunks, size, size),
-        (None, move_steps, size, size),
-        lambda c, n: (n, c, 0, 0),
-    )
-    call = _call(wide_inside_kernel, launch, grid, [moves, seen, border, border], [seen, slopes, seen, number])
-    _, by_moves, by_seen, low = call(full.moves, full.seen, forward, backward)
+        return WideAnswer(total, None, borders.safe)
+    takes = [parts["moves"], parts["seen"], parts["border"], parts["border"]]
+    gives = [parts["seen"], parts["slopes"], parts["seen"], parts["number"]]
+    inside = call_wide(wide_inside_kernel, launch, (launch.chunks, launch.sequences), takes, gives)
+    _, by_moves, by_seen, low = inside(full.moves, full.seen, borders.forward, borders.backward)
     by_moves = by_moves[:, : launch.length] if launch.moving else jnp.sum(by_moves, axis=1, keepdims=True)
-    first = first_slopes(logs.first, jnp.log(before[:, :states].T).astype(dtype))
+    first = first_slopes(logs.first, jnp.log(borders.before[:, :states].T).astype(launch.dtype))
     each = ChainLogs(
         first,
         jnp.moveaxis(by_moves[:, :, :states, :states], 0, 3),
         jnp.moveaxis(by_seen[:, : launch.length, :states], 0, 2),
     )
-    return WideAnswer(total[:, 0], each, safe & (jnp.min(low) >= launch.tiny))
+    return WideAnswer(total, each, borders.safe & (jnp.min(low) >= launch.tiny))

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from fubini.base.arrays import Data
 from fubini.base.domains import Bint, Domain
 from fubini.base.names import Name
-from fubini.base.semirings import sum_product
+from fubini.base.semirings import Semiring, sum_product
 from fubini.engines.chain_evidence import ChainWeights
 from fubini.engines.chain_kernels import ChainLogs
 from fubini.factors.carry import CarryLayout
@@ -95,6 +95,13 @@ class LaidOutChain:
         time = {self.steps.time: Bint[self.steps.length]}
         return self._table(weights, logs, time, self.layout.over(self.steps.time, Bint[self.steps.length]))
 
+    def pairs_in_time(self, weights: Data, logs: Data) -> Table:
+        """weights · exp(logs), by steps, states before and after, and sequences, as a table."""
+        time: dict[Name, Domain] = {self.steps.time: Bint[self.steps.length]}
+        names = {**time, **self.before, **self.after, **self.others}
+        shape = tuple(domain.extent for domain in names.values())
+        return Table._of(Scaled(weights.reshape(shape), logs.reshape(shape)), names)
+
     def sequences(self, weights: Data, logs: Data) -> Table:
         """weights · exp(logs), by sequences, as a table."""
         shape = tuple(domain.extent for domain in self.others.values())
@@ -107,11 +114,13 @@ class LaidOutChain:
         return Table._of(Scaled(weights, logs), dict(layout.batch))
 
 
-def laid_out_chain(steps: Steps, start: Any, layout: TableLayout) -> LaidOutChain | None:
+def laid_out_chain(
+    steps: Steps, start: Any, layout: TableLayout, semiring: Semiring = sum_product
+) -> LaidOutChain | None:
     """The chain of these steps; None where it is of other terms than tables, of other sums, or has lags."""
     is_held = isinstance(start, Table) and all(isinstance(term, Table) for term in steps.terms)
     is_typed = jnp.dtype(layout.dtype).name in ("float32", "float64")
-    is_served = is_held and is_typed and steps.semiring is sum_product and steps.links.lag == 1
+    is_served = is_held and is_typed and steps.semiring is semiring and steps.links.lag == 1
     return LaidOutChain(steps, start, layout) if is_served else None
 
 

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from fubini.base.arrays import Data
 from fubini.base.domains import Bint, Domain
 from fubini.base.names import Bound, Name
+from fubini.base.semirings import max_product, sum_product
 from fubini.factors.table import Table
 from fubini.factors.table_carry import TableLayout
 from fubini.numerics.named_axes import align
@@ -26,9 +27,15 @@ from fubini.representations.linear_weights import (
     table_of,
     to_weights,
 )
-from fubini.representations.table_kernels import evidence_by_kernels, served_by_kernels, smoothed_by_kernels
+from fubini.representations.table_kernels import (
+    descent_by_kernels,
+    evidence_by_kernels,
+    served_by_kernels,
+    smoothed_by_kernels,
+    smoothed_pairs_by_kernels,
+)
 from fubini.representations.table_scans import evidence_by_scans, served_by_scans, smoothed_by_scans
-from fubini.sequence.recurrence import InOrder, Products, Recurrence, SmoothedStates, Turn
+from fubini.sequence.recurrence import Descent, InOrder, Products, Recurrence, SmoothedStates, Turn
 from fubini.sequence.steps import Steps, plan_of
 from fubini.terms.factor import Factor, Unit, rename
 from fubini.terms.heads import exact_recurrence
@@ -64,6 +71,14 @@ class TableRecurrence(Recurrence):
             return None if chain is None else smoothed_by_kernels(chain)
         chain = served_by_scans(self.steps, start, self.layout)
         return None if chain is None else smoothed_by_scans(chain)
+
+    def smoothed_pairs(self, start: Factor) -> Factor | None:
+        chain = served_by_kernels(self.steps, start, self.layout)
+        return None if chain is None else smoothed_pairs_by_kernels(chain)
+
+    def descent(self, start: Factor, uniforms: Data | None) -> Descent | None:
+        chain = served_by_kernels(self.steps, start, self.layout, max_product if uniforms is None else sum_product)
+        return None if chain is None else descent_by_kernels(chain, uniforms)
 
 
 @exact_recurrence.rule(when=lambda layout, steps: steps.semiring.homogeneous and _are_tables(steps.terms))

@@ -17,6 +17,7 @@ from fubini.base.names import Name, as_names
 from fubini.eliminate.explain import explain
 from fubini.eliminate.explanation import Explanation
 from fubini.eliminate.plan import Plan
+from fubini.engines.choice import asked_engine
 from fubini.errors import DataError, DomainError, Intractable, NoRule, UnknownName, closest, listed
 from fubini.factors.represent import (
     Representation,
@@ -27,13 +28,14 @@ from fubini.factors.represent import (
     within,
 )
 from fubini.numerics.randomness import require_key
+from fubini.sequence import chain_paths as paths
 from fubini.sequence import chain_questions as questions
 from fubini.sequence.chain_conversions import ChainConversions, chain_conversions, flat_carry
 from fubini.sequence.compiled import SequenceOutline, run
 from fubini.sequence.counted import Smoothed
 from fubini.sequence.drawn_states import drawn_states
 from fubini.sequence.links import length_of, linked, links_of
-from fubini.sequence.method import MethodChoice, choose, choose_kernels
+from fubini.sequence.method import KERNEL_QUESTIONS, TIMED_QUESTIONS, MethodChoice, choose, choose_kernels
 from fubini.sequence.recurrence import recurrence_of
 from fubini.sequence.window import is_projected, representations_of, tagged, with_past
 from fubini.show.picture import Picture
@@ -171,6 +173,25 @@ class Chain:
         after, initial, *divisions = self._run(question, kept=self.links.before)
         return Smoothed(self._tagged(after), self._tagged(initial), *divisions)
 
+    def smooth_pairs(self) -> Factor:
+        """p(states before and after step t | everything), over time and both: expected moves are its sum over time.
+
+        >>> move, seen = [[0.5, 0.5], [0.25, 0.75]], [[1.0, 1.0], [0.0, 1.0]]
+        >>> step = fb.Table(move, ("x", "x_next")) * fb.Table(seen, ("t", "x_next"))
+        >>> chain = Chain(init=fb.Table([1.0, 0.0], ("x",)), factor=step, time="t", step={"x": "x_next"})
+        >>> chain.smooth_pairs()(t=1).transposed(("x", "x_next")).weights
+        array([[0. , 0.4],
+               [0. , 0.6]])
+        """
+        with self._covering():
+            if self.links.lag > 1 or is_projected(self.domains) or representations_of(self.domains):
+                raise Intractable(
+                    f"pairs of states of {self}",
+                    expected="states one step apart, none of them projected or represented",
+                    advice="ask smooth() for each state alone",
+                )
+        return self._tagged(self._run(questions.smoothed_pairs))
+
     def argmax(self) -> dict[Name, Data]:
         """The states of greatest weight together: the first under their names before, then one for each step.
 
@@ -182,7 +203,7 @@ class Chain:
         """
         if (recast := self._recast()) is not None:
             return recast.argmax()
-        return self._chosen(self._run(questions.best, windowed=False))
+        return self._chosen(self._run(paths.best, windowed=False))
 
     def sample(self, key: Data, n: int | None = None) -> dict[Name, Data]:
         """Draws of all states together; n first, then time.
@@ -197,7 +218,7 @@ class Chain:
         require_key(key)
         if n is not None and (isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1):
             raise DataError(f"n={n!r} samples", expected="a whole number of at least 1, or None for one")
-        draws = self._chosen(self._run(questions.drawn, key, n=1 if n is None else int(n)))
+        draws = self._chosen(self._run(paths.drawn, key, n=1 if n is None else int(n)))
         return draws if n is not None else {name: value[0] for name, value in draws.items()}
 
     def plot(
@@ -231,8 +252,8 @@ class Chain:
     def _choice(self) -> MethodChoice:
         return choose(self.asked, self._outline, (self.init, self.factor), True)
 
-    def _kernels(self, question: Any) -> str:
-        return choose_kernels(self.asked, self._outline, question.__name__, (self.init, self.factor))
+    def _kernels(self, question: Any, draws: int = 1) -> str:
+        return choose_kernels(self.asked, self._outline, question.__name__, (self.init, self.factor), draws)
 
     def _recast(self) -> Any:
         """The object that answers in place of the chain, where a representation of its states names one."""
@@ -274,7 +295,7 @@ class Chain:
         method = self._choice().method
         if self.links.lag > 1 and question is not questions.evidence:
             method = "sequential"
-        outline = replace(self._outline, method=method, kernels=self._kernels(question))
+        outline = replace(self._outline, method=method, kernels=self._kernels(question, static.get("n", 1)))
         outline, past = with_past(outline) if windowed else (outline, [])
         start = [*terms_of(self.init), *past]
         try:
@@ -325,7 +346,7 @@ class Chain:
 
     def _chosen(self, values: Mapping[str, Data]) -> dict[Name, Data]:
         names = (*self.links.before, *self.links.newest, *self.globals)
-        return {name: values[questions.key_of(name)] for name in names}
+        return {name: values[paths.key_of(name)] for name in names}
 
     def explain(self) -> Explanation:
         """Explain the method by which questions go through the steps, and the plan of one step.
@@ -344,7 +365,8 @@ class Chain:
         choice = self._choice()
         notes = [repr(self), f"{choice.method}: {choice.reason}"]
         if self._kernels(questions.evidence):
-            notes.append("evidence() and smooth() of tables: by fused kernels")
+            asked = KERNEL_QUESTIONS if asked_engine() else TIMED_QUESTIONS
+            notes.append(f"{', '.join(KERNEL_QUESTIONS[name] for name in asked)} of tables: by fused kernels")
         if choice.method == "sequential" and (how := self._recurrence()):
             notes.append(f"evidence(), filter() and smooth(): {how}")
         if is_projected(self.domains):

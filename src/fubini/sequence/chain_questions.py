@@ -1,11 +1,11 @@
-"""What is asked of a sequence, as functions of its steps: evidence, filter, smoother, best path, draws.
+"""What is asked of a sequence, as functions of its steps: evidence, filter, smoother; its paths are in `chain_paths`.
 
 Each runs inside one compiled function. The states after a step have the names after; time comes first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -16,14 +16,12 @@ from fubini.base.arrays import Data
 from fubini.base.domains import Bint
 from fubini.base.interpretations import interpret
 from fubini.base.names import Name
-from fubini.base.semirings import Semiring, max_product, sum_product
+from fubini.base.semirings import Semiring, sum_product
 from fubini.eliminate.forward import read
-from fubini.errors import EngineError, Intractable, listed
-from fubini.factors.carry import Advance, CarryLayout, filled, settled
-from fubini.factors.represent import represented
+from fubini.errors import EngineError, listed
+from fubini.factors.carry import Advance, CarryLayout, settled
 from fubini.factors.tally import Conversion, note, repeated, tallied
 from fubini.numerics.in_range import if_in_range
-from fubini.numerics.randomness import SAMPLES, Randomness
 from fubini.sequence.compiled import SequenceOutline
 from fubini.sequence.recurrence import Recurrence, recurrence_of
 from fubini.sequence.scan import (
@@ -38,7 +36,7 @@ from fubini.sequence.scan import (
 )
 from fubini.sequence.steps import Steps, joined, prepared, summed
 from fubini.terms.factor import Factor, rename, substitute
-from fubini.terms.heads import CHOOSE, CONDITION, DRAW
+from fubini.terms.heads import CONDITION
 from fubini.terms.name_axis import name_axis
 from fubini.terms.value import Array
 
@@ -96,6 +94,11 @@ def _at_once(
     steps, first = outline.steps(terms), joined(prepared(start, sum_product))
     own = recurrence_of(steps.layout([first]), steps)
     answer = None if own is None else ask(own, first, bool(outline.kernels))
+    return require_served(answer, outline, steps)
+
+
+def require_served(answer: Any, outline: SequenceOutline, steps: Steps) -> Any:
+    """The answer; an error where there is none, and kernels were asked for by name."""
     if answer is None and outline.kernels == "asked":
         raise EngineError(
             f"the engine 'kernel' for steps of {listed([type(term).__name__ for term in steps.terms])}",
@@ -181,7 +184,27 @@ def _at_times(factor: Factor, time: Name, first: int, count: int) -> Factor:
     return substitute(factor, {time: index})
 
 
-def _earlier(first: Factor, every: Factor | None, steps: Steps) -> Factor:
+def smoothed_pairs(outline: SequenceOutline, start: Sequence[Factor], terms: Sequence[Factor]) -> Factor:
+    """p(states before and after step t | everything)."""
+    steps, first = outline.steps(terms), joined(start)
+    layout = steps.layout([first])
+    found = None
+    if outline.kernels:
+        own = recurrence_of(layout, steps)
+        found = require_served(None if own is None else own.smoothed_pairs(first), outline, steps)
+    if found is None:
+        every = _forward(steps, outline, first)
+        earlier = name_axis(earlier_carries(settled(first, layout), every, steps), steps.time)
+        later = scanned_back_in_pairs(steps) if outline.method == "parallel" else scanned_back(steps)
+        after = rename(_at_times(later, steps.time, 1, steps.length), steps.links.to_after)
+        found = joined([earlier, *steps.terms, after])
+    gone = [name for name in outline.globals if name in found.inputs]
+    remaining = joined([found.sum(*gone)]) if gone else found
+    states = (*outline.links.before, *outline.links.after)
+    return joined([remaining.normalize(*(name for name in remaining.inputs if name in states))])
+
+
+def earlier_carries(first: Factor, every: Factor | None, steps: Steps) -> Factor:
     """The carries before each step, without a name for time."""
     assert every is not None
     leaves = zip(first.leaves(), unnamed(every, steps.time).leaves(), strict=True)
@@ -213,7 +236,7 @@ def smoothed_by_division(
         each[:] = tally.conversions
         return now, (later, tally.total_replaced())
 
-    xs = (_earlier(first, every, steps), Advance(unnamed(every, steps.time), links), cut.stacked)
+    xs = (earlier_carries(first, every, steps), Advance(unnamed(every, steps.time), links), cut.stacked)
     before, (smooth, replaced) = jax.lax.scan(body, last, xs, reverse=True)
     note(repeated(each, "each step back", steps.length))
     finished = _finished(outline, name_axis(smooth, steps.time), kept, layout)
@@ -235,7 +258,7 @@ def smoothed_by_kernels(
     steps, begin = outline.steps(terms), joined(start)
     layout = steps.layout([begin])
     first, last, every, _ = scanned(steps, begin, True)
-    earlier = _earlier(first, every, steps)
+    earlier = earlier_carries(first, every, steps)
     cut = steps.cut()
 
     each: list[Conversion] = []
@@ -255,96 +278,3 @@ def smoothed_by_kernels(
     note(repeated(each, "each step back", steps.length))
     finished = _finished(outline, name_axis(after, steps.time), kept, layout)
     return rename(finished, outline.links.to_after), _finished(outline, before, kept, layout)
-
-
-# -- one value for each state ---------------------------------------------------------------------------------------
-
-Choose = Callable[[Factor, tuple[Name, ...]], Mapping[Name, Array]]
-
-
-def _descended(
-    steps: Steps, start: Factor, choose_at: Callable[[Any], Choose], keys: Any, outline: SequenceOutline, n: int | None
-) -> dict[str, Data]:
-    """A value for every state, the last first, each given those after it."""
-    layout = steps.layout([start])
-    first, last, every, _ = scanned(steps, start, True)
-    earlier = _earlier(first, every, steps)
-    last_key, step_keys = keys
-    batch = dict(layout.batch)
-    states = (*steps.links.before, *outline.globals, *layout.hidden)
-    fixed = {name: domain for name, domain in batch.items() if name not in states}
-    if n is not None:
-        fixed = {SAMPLES: Bint[n], **fixed}
-
-    def full(values: Mapping[Name, Array]) -> dict[Name, Data]:
-        return {name: filled(value, fixed) for name, value in values.items()}
-
-    def named(data: Mapping[Name, Data]) -> dict[Name, Array]:
-        domains = {**steps.domains, **batch, **dict(layout.reals)}
-        return {name: Array._of(value, tuple(fixed), fixed, domains[name]) for name, value in data.items()}
-
-    before, newest = steps.links.before, steps.links.newest
-    end = layout.shown(last)
-    wanted = tuple(name for name in (*before, *outline.globals, *layout.hidden) if name in end.inputs)
-    ends = full(_shown(choose_at(last_key)(end, wanted), layout))
-    shared = {name: ends[name] for name in outline.globals}
-    forth = steps.links.moves_back
-    cut = steps.cut()
-
-    def body(state: tuple, given: tuple) -> tuple[tuple, tuple]:
-        carry, parts, key = given
-        after = {forth[name]: value for name, value in zip(before, state, strict=True)}
-        later = named({**after, **shared})
-        joint = joined([substitute(factor, later) for factor in (layout.shown(carry), *cut.at(parts))])
-        chosen = choose_at(key)(joint, (*steps.links.oldest, *layout.hidden))
-        now = {**after, **full(_shown(chosen, layout))}
-        return tuple(now[name] for name in before), tuple(after[name] for name in newest)
-
-    xs = (earlier, cut.stacked, step_keys)
-    state = tuple(ends[name] for name in before)
-    initial, path = jax.lax.scan(body, state, xs, length=steps.length, reverse=True)
-    lead = 1 if n is not None else 0
-    values = (*initial, *(jnp.moveaxis(value, 0, lead) for value in path), *shared.values())
-    asked = (*before, *newest, *outline.globals)
-    return {key_of(name): value for name, value in zip(asked, values, strict=True)}
-
-
-def key_of(name: Name) -> str:
-    """The key of a name in a dictionary that a compiled function returns, whose keys are sorted."""
-    return name if isinstance(name, str) else f"<{name}>"
-
-
-def _shown(values: Mapping[Name, Array], layout: CarryLayout) -> dict[Name, Array]:
-    """The values chosen, without those of hidden indices."""
-    return {name: value for name, value in values.items() if name not in layout.hidden}
-
-
-def best(outline: SequenceOutline, start: Sequence[Factor], terms: Sequence[Factor]) -> dict[str, Data]:
-    """The states of greatest weight together."""
-    steps = outline.steps(terms, max_product)
-    if steps.layout(start).projects:
-        raise Intractable(
-            f"argmax of a sequence under {represented()}",
-            expected="states as tables or Gaussians: what is projected or drawn has another greatest weight",
-            advice="represent the real states by fb.rep.Grid, or take the best of many draws: sample(key, n)",
-        )
-
-    def choose_at(_: Any) -> Choose:
-        return lambda factor, names: interpret(CHOOSE, factor, names)
-
-    return _descended(steps, joined(start), choose_at, (None, None), outline, None)
-
-
-def drawn(
-    outline: SequenceOutline, start: Sequence[Factor], terms: Sequence[Factor], key: Data, n: int
-) -> dict[str, Data]:
-    """Draws of all states together."""
-    steps = outline.steps(terms)
-
-    def choose_at(key: Data) -> Choose:
-        source = Randomness(key, n, jnp)
-        return lambda factor, names: interpret(DRAW, source, factor, names)
-
-    last_key, *rest = jax.random.split(key, 2)
-    keys = (last_key, jax.random.split(rest[0], steps.length))
-    return _descended(steps, joined(start), choose_at, keys, outline, n)

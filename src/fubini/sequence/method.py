@@ -12,12 +12,19 @@ from fubini.base.domains import Domain
 from fubini.engines.chain_kernels import MOST_STATES, has_gpu
 from fubini.engines.choice import asked_engine
 from fubini.engines.wide_chain_kernels import MOST_WIDE_STATES
-from fubini.errors import DomainError, EngineError
+from fubini.errors import DomainError, EngineError, listed
 from fubini.sequence.compiled import SequenceOutline
 from fubini.sequence.window import is_projected, representations_of
 from fubini.terms.factor import Factor, terms_of
 
-KERNEL_QUESTIONS = ("evidence", "smoothed")
+KERNEL_QUESTIONS = {
+    "evidence": "evidence()",
+    "smoothed": "smooth()",
+    "smoothed_pairs": "smooth_pairs()",
+    "best": "argmax()",
+    "drawn": "sample()",
+}
+TIMED_QUESTIONS = ("evidence", "smoothed")  # on a GPU; by kernels unless something else is asked for
 METHODS = ("sequential", "parallel", "chunks")
 
 # Elements of all pairs of states, over all times, that a parallel scan may hold; beyond, it goes by chunks.
@@ -39,23 +46,28 @@ def size_of(domains: Sequence[Domain]) -> int:
     return cells * max(1, elements)
 
 
-def choose_kernels(asked: str | None, outline: SequenceOutline, question: str, factors: Sequence[Factor]) -> str:
+def choose_kernels(
+    asked: str | None, outline: SequenceOutline, question: str, factors: Sequence[Factor], draws: int = 1
+) -> str:
     """Whether fused kernels answer a question: "asked" by name, "chosen" where the data are on a GPU, or neither."""
-    if asked_engine() not in (None, "kernel"):
+    if asked_engine() not in (None, "kernel") or (asked_engine() is None and question not in TIMED_QUESTIONS):
         return ""
-    obstacle = _kernel_obstacle(asked, outline, question, factors)
+    obstacle = _kernel_obstacle(asked, outline, question, factors, draws)
     if not obstacle:
         return "asked" if asked_engine() else "chosen"
     if asked_engine():
+        served = ", ".join(KERNEL_QUESTIONS.values())
         raise EngineError(
             f"the engine 'kernel' for the {question} of a chain: {obstacle}",
-            expected=f"evidence() or smooth() of tables with at most {MOST_WIDE_STATES} states, on a GPU",
+            expected=f"{served} of tables with at most {MOST_WIDE_STATES} states, on a GPU",
             advice="leave the engine to the data: without fb.engine(…) steps are scanned where kernels do not serve",
         )
     return ""
 
 
-def _kernel_obstacle(asked: str | None, outline: SequenceOutline, question: str, factors: Sequence[Factor]) -> str:
+def _kernel_obstacle(
+    asked: str | None, outline: SequenceOutline, question: str, factors: Sequence[Factor], draws: int
+) -> str:
     """What fused kernels do not take, in words; nothing where they take all of it."""
     links, domains = outline.links, dict(outline.domains)
     leaves = [leaf for factor in factors for term in terms_of(factor) for leaf in term.leaves()]
@@ -67,6 +79,8 @@ def _kernel_obstacle(asked: str | None, outline: SequenceOutline, question: str,
         return f"method={asked!r} is a scan"
     if is_projected(domains) or representations_of(domains):
         return "its states are projected or represented"
+    if question in ("best", "drawn") and outline.globals:
+        return f"{listed(outline.globals)} would be chosen with the states"
     if links.lag > 1:
         return f"its states look {links.lag} steps back"
     if not all(domains[name].is_finite for name in links.before):
@@ -77,6 +91,8 @@ def _kernel_obstacle(asked: str | None, outline: SequenceOutline, question: str,
     sequences = size_of([domain for name, domain in others.items() if domain.is_finite and name not in states])
     if size > MOST_WIDE_STATES:
         return f"it has {size} states"
+    if question in ("best", "drawn") and (elements := size * outline.length * sequences * draws) > MOST_ELEMENTS:
+        return f"the states before every state would be {elements:,} numbers"
     elements = size * size * outline.length * sequences
     if size > MOST_STATES and elements > MOST_ELEMENTS:  # the scan beside the kernels would hold as many
         return f"all pairs of states at once would be {elements:,} numbers"

@@ -6,7 +6,7 @@ A representation that has one registers a rule of the head RECURRENCE; the other
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from fubini.base.arrays import Data
@@ -64,6 +64,18 @@ class SmoothedStates(NamedTuple):
     safe: Data | None = None
 
 
+class Descent(NamedTuple):
+    """The weights of the last state, and a function from the last states to those of all times, which come in front.
+
+    States are over the names of the layout that are no states, in its order, and over draws, if there are, behind.
+    `safe` says whether all of it was in range, where that is open.
+    """
+
+    end: Factor
+    states: Callable[[Mapping[Name, Data]], dict[Name, Data]]
+    safe: Data | None = None
+
+
 class Recurrence(ABC):
     """The ways through given steps, each None where there is none; what was not in range goes step by step.
 
@@ -90,6 +102,14 @@ class Recurrence(ABC):
 
     def smoothed(self, start: Factor, kernels: bool) -> SmoothedStates | None:
         """All states given everything in one run, under their names before a step: by kernels, or in order."""
+        return None
+
+    def smoothed_pairs(self, start: Factor) -> Factor | None:
+        """The weights of the states before and after each step given everything, over time, by kernels."""
+        return None
+
+    def descent(self, start: Factor, uniforms: Data | None) -> Descent | None:
+        """Where each state came from, by kernels: the best one, or one drawn by a number for step, cell and draw."""
         return None
 
 
