@@ -1,5 +1,7 @@
 """Loops, solutions, updates, slices and checkpoints of latents: evidence, gradients, draws; models and factors."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -64,6 +66,35 @@ def test_functions_of_trees_see_numbers():
 
     whole, in_parts = posterior(lambda x: x), posterior(lambda x: jax.tree_util.tree_leaves(x)[0])
     assert float(in_parts.mean("e")) == pytest.approx(float(whole.mean("e"))) == pytest.approx(3.0 / 4.25)
+
+
+MATRIX = RANDOM.normal(size=(N, N)) + 3 * np.eye(N)
+
+
+def solve_with(matrix, e):
+    return jnp.linalg.solve(matrix, e)
+
+
+CAPTURED = {
+    "a global": lambda e: jnp.linalg.solve(MATRIX, e),
+    "a function inside": (lambda solve: lambda e: solve(e))(lambda e: jnp.linalg.solve(MATRIX, e)),
+    "a part of a function": functools.partial(solve_with, MATRIX),
+    "a collection": (lambda held: lambda e: jnp.linalg.solve(held["matrix"][0], e))({"matrix": [MATRIX]}),
+}
+
+
+@pytest.mark.parametrize("name", CAPTURED)
+def test_captured_numbers_keep_their_digits(name):
+    """Seen by JAX in float32 before, and factorised while they are read: the factor was computed in float32."""
+    function, e, y = CAPTURED[name], fb.Variable("e", fb.Reals[N]), np.arange(1.0, N + 1)
+    kept = jax.make_jaxpr(function)(jnp.ones(N, jnp.float32))
+    root = np.linalg.inv(MATRIX)
+    value = fb.lift(function)(e)
+    np.testing.assert_allclose(value(e=y).data, root @ y, rtol=1e-12)
+    product = dist.Normal(0.0, 1.0).expand([N])("e") * dist.Normal(value, NOISE)(y)
+    exact = multivariate_normal.logpdf(y, np.zeros(N), root @ root.T + NOISE**2 * np.eye(N))
+    assert float(product.sum("e").log()) == pytest.approx(exact, rel=1e-12)
+    del kept
 
 
 @pytest.mark.one_in(3)

@@ -97,7 +97,7 @@ def _captured(value: Any, leaves: list[Data], seen: dict[int, int]) -> Capture:
         return Capture("leaf", None)
     if isinstance(value, np.ndarray):
         return Capture("numbers", _digest(value), held=value)
-    if isinstance(value, types.FunctionType) and not _is_library(value):
+    if isinstance(value, types.FunctionType) and not is_library(value):
         return _captured_function(value, leaves, seen)
     if isinstance(value, functools.partial):
         items = _several((value.func, value.args, value.keywords), leaves, seen)
@@ -128,12 +128,12 @@ def _captured_function(function: types.FunctionType, leaves: list[Data], seen: d
         return Capture("again", seen[id(function)])
     seen[id(function)] = len(seen)
     scope = function.__globals__
-    used = tuple(name for name in _names_used(function.__code__) if name in scope)
+    used = tuple(name for name in names_used(function.__code__) if name in scope)
     contents = [cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell)]
     filled = tuple(_is_filled(cell) for cell in function.__closure__ or ())
     globals_read = [scope[name] for name in used]
     parts = (function.__defaults__, function.__kwdefaults__, contents, globals_read)
-    read = _attributes((*globals_read, *contents), _names_used(function.__code__), seen)
+    read = _attributes((*globals_read, *contents), names_used(function.__code__), seen)
     return Capture("function", (function.__code__, filled, used, read), _several(parts, leaves, seen), function)
 
 
@@ -191,10 +191,10 @@ def _is_filled(cell: types.CellType) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _names_used(code: types.CodeType) -> tuple[str, ...]:
+def names_used(code: types.CodeType) -> tuple[str, ...]:
     """The global names of a function and of those defined inside it; attributes among them do no harm."""
     inner = [
-        name for constant in code.co_consts if isinstance(constant, types.CodeType) for name in _names_used(constant)
+        name for constant in code.co_consts if isinstance(constant, types.CodeType) for name in names_used(constant)
     ]
     return tuple(dict.fromkeys((*code.co_names, *inner)))
 
@@ -204,7 +204,7 @@ def _is_installed(filename: str) -> bool:
     return filename.startswith(INSTALLED) or filename.startswith("<frozen")
 
 
-def _is_library(function: types.FunctionType) -> bool:
+def is_library(function: types.FunctionType) -> bool:
     """Whether a module is not the user's own, so that its values do not change."""
     package = (function.__module__ or "").partition(".")[0]
     return package in LIBRARIES or _is_installed(function.__code__.co_filename)

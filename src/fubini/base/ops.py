@@ -7,7 +7,6 @@ array namespace; `lift` makes one of any JAX function.
 from __future__ import annotations
 
 import math
-import types
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ from fubini.base import scalar_functions as f
 from fubini.base.arrays import Data, double_precision, is_jax, namespace
 from fubini.base.domains import Bint, Domain, Integer, Real
 from fubini.base.interpretations import uninterpreted
+from fubini.base.own_arrays import with_own_arrays
 from fubini.base.scalar_functions import ScalarFunction, of_numpy
 from fubini.errors import DomainError
 
@@ -250,24 +250,6 @@ class Lifted:
             return jax.jit(function)(*arrays)
 
 
-def with_own_arrays(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function with the NumPy arrays it captures as JAX arrays of the precision in force.
-
-    JAX remembers in which precision it first saw a captured NumPy array, and a call in the other one then fails.
-    """
-    if not isinstance(function, types.FunctionType):
-        return function
-    cells = tuple(_rebound(cell) for cell in function.__closure__ or ())
-    used = {name: function.__globals__.get(name) for name in function.__code__.co_names}
-    arrays = {name: jnp.asarray(value) for name, value in used.items() if isinstance(value, np.ndarray)}
-    if not arrays and all(new is old for new, old in zip(cells, function.__closure__ or (), strict=True)):
-        return function
-    scope = {**function.__globals__, **arrays} if arrays else function.__globals__
-    own = types.FunctionType(function.__code__, scope, function.__name__, function.__defaults__, cells)
-    own.__kwdefaults__ = function.__kwdefaults__
-    return own
-
-
 def at_call(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, its arrays captured anew at each call: what is mapped or differentiated before it is run."""
 
@@ -275,14 +257,6 @@ def at_call(function: Callable[..., Any]) -> Callable[..., Any]:
         return with_own_arrays(function)(*args)
 
     return run
-
-
-def _rebound(cell: types.CellType) -> types.CellType:
-    try:
-        content = cell.cell_contents
-    except ValueError:  # not filled yet
-        return cell
-    return types.CellType(jnp.asarray(content)) if isinstance(content, np.ndarray) else cell
 
 
 def lift(function: Callable[..., Any]) -> Op:

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from fubini.base.arrays import is_key
+from fubini.base.arrays import double_precision, is_key
 from fubini.base.scalar_functions import FUNCTIONS
 
 Fold = Callable[..., Any]
@@ -81,7 +81,7 @@ def folded(equation: Any, numbers: list[np.ndarray]) -> list[np.ndarray]:
             result = numbers[0].reshape(params["new_sizes"])
     if result is not None:
         return [np.asarray(result).astype(equation.outvars[0].aval.dtype, copy=False)]
-    with jax.ensure_compile_time_eval():
+    with double_precision(), jax.ensure_compile_time_eval():  # numbers keep the types that they were traced in
         result = equation.primitive.bind(*numbers, **params)
     several = result if equation.primitive.multiple_results else [result]
     return [one if is_key(one) else np.asarray(one) for one in several]

@@ -20,7 +20,8 @@ from fubini.base.arrays import is_traced
 from fubini.base.domains import Domain
 from fubini.base.jaxprs import scan_counts
 from fubini.base.names import Name
-from fubini.base.ops import Lifted, Op, with_own_arrays
+from fubini.base.ops import Lifted, Op
+from fubini.base.own_arrays import with_own_arrays
 from fubini.terms.value import Apply, Array, Value, Variable
 
 Degree = float  # a whole number or infinity
