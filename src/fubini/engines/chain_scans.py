@@ -230,11 +230,11 @@ def _counts(before: Data, after: Data) -> Data:
     def add(total: Data, parts: tuple[Data, Data]) -> tuple[Data, None]:
         return total + jnp.sum(parts[0][:, :, None] * parts[1][:, None], axis=0), None
 
-    blocks = [
-        jnp.pad(part, ((0, -len(part) % BLOCK), (0, 0), (0, 0))).reshape(-1, BLOCK, states, count)
-        for part in (before, after)
-    ]
-    return jax.lax.scan(add, jnp.zeros((states, states, count), before.dtype), blocks)[0]
+    def in_blocks(part: Data) -> Data:
+        return jnp.pad(part, ((0, -len(part) % BLOCK), (0, 0), (0, 0))).reshape(-1, BLOCK, states, count)
+
+    empty = jnp.zeros((states, states, count), before.dtype)
+    return jax.lax.scan(add, empty, (in_blocks(before), in_blocks(after)))[0]
 
 
 # -- smoothing ------------------------------------------------------------------------------------------------------
