@@ -19,7 +19,8 @@ import fubini as fb
 from fubini import dist
 
 KEY, DRAWS = jax.random.key(0), 4000
-SHARES, MEAN, Y = np.array([0.2, 0.3, 0.5]), 0.4, 0.3
+RANDOM = np.random.default_rng(20261119)
+SHARES, (MEAN, Y) = RANDOM.dirichlet(np.full(3, 3.0)), RANDOM.normal(size=2).tolist()
 BRANCHES = [lambda a: 2 * a, lambda a: a + 1, lambda a: -a]
 SCALE, SHIFT = np.array([2.0, 1.0, -1.0]), np.array([0.0, 1.0, 0.0])
 
@@ -198,7 +199,7 @@ def rates_by_hand():
     """Gamma-Poisson of each rate."""
     total, c = COUNTS.sum(), np.array([0.5, 3.0])
     counts = special.gammaln(2 + total) - special.gammaln(COUNTS + 1).sum() + total * np.log(c)
-    return special.logsumexp(np.log([0.8, 0.2]) + counts - (2 + total) * np.log(1 + 2 * c))
+    return special.logsumexp(np.log([1 - SHARES[0], SHARES[0]]) + counts - (2 + total) * np.log(1 + 2 * c))
 
 
 def of_matrices():
