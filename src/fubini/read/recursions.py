@@ -140,7 +140,9 @@ def responses(
     if equation.primitive.name != "scan" or not chosen:
         return {}
     recursion = Recursion(equation, place, chosen)
-    size = math.prod(equation.outvars[place].aval.shape)
+    size = max(
+        recursion.length, math.prod(equation.outvars[place].aval.shape)
+    )  # that of the last state takes all steps
     is_long = any(size * math.prod(equation.invars[k].aval.shape) > SHORT for k in recursion.slices)
     labels = any(is_finite(leaf) for part in others for leaf in reader.leaves_of(part) if leaf.role == "site")
     if not is_long or labels or any(_has_more_indices(part) for part in others):
