@@ -229,7 +229,7 @@ def test_evidence_of_others(name):
 def test_rates_as_factors():
     w, g = fb.Variable("w", fb.Bint[2]), fb.Variable("g", fb.Positive)
     rate = fb.lift(lambda w, g: jax.lax.cond(w == 1, lambda g: 3 * g, lambda g: g / 2, g))(w, g)
-    joint = dist.Bernoulli(0.2)("w") * dist.Gamma(2.0, 1.0)("g") * dist.Poisson(rate).expand([2])(COUNTS)
+    joint = dist.Bernoulli(SHARES[0])("w") * dist.Gamma(2.0, 1.0)("g") * dist.Poisson(rate).expand([2])(COUNTS)
     assert float(joint.sum("w", "g").log()) == pytest.approx(rates_by_hand(), rel=1e-9)
     chance = float(joint.sum("g").normalize("w").weights[1])
     mean = 5 * (chance / 7 + (1 - chance) / 2)

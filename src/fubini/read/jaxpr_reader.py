@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any
 
@@ -104,12 +104,13 @@ class Reader:
         def operand(var: Any) -> SymbolicArray:
             return self.constant(np.asarray(var.val)) if isinstance(var, Literal) else scope[var]
 
-        for equation in _alive(jaxpr, results):
-            outputs = self._equation(equation, [operand(var) for var in equation.invars])
+        equations, needed = _alive(jaxpr, results)
+        for equation in equations:
+            outputs = self._equation(equation, [operand(var) for var in equation.invars], needed)
             scope.update(zip(equation.outvars, outputs, strict=True))
         return [operand(var) for var in results]
 
-    def _equation(self, equation: Any, operands: list[SymbolicArray]) -> list[SymbolicArray]:
+    def _equation(self, equation: Any, operands: list[SymbolicArray], needed: Collection[Any]) -> list[SymbolicArray]:
         name = equation.primitive.name
         if (product := large_product(equation, operands)) is not None:
             return [product]
@@ -120,11 +121,11 @@ class Reader:
             return self.read(inner.jaxpr if closed else inner, inner.consts if closed else (), operands)
         reading = RULES[name](self, equation, *operands) if name in RULES else None
         if reading is None:
-            return self._opaque(equation, operands)
+            return self._opaque(equation, operands, needed)
         results = reading if isinstance(reading, list) else [reading]
-        return results if is_represented(equation, results) else self._opaque(equation, operands)
+        return results if is_represented(equation, results) else self._opaque(equation, operands, needed)
 
-    def _opaque(self, equation: Any, operands: list[SymbolicArray]) -> list[SymbolicArray]:
+    def _opaque(self, equation: Any, operands: list[SymbolicArray], needed: Collection[Any]) -> list[SymbolicArray]:
         """Arrays that are computed as they stand; nothing is eliminated through them."""
         known = [self.numbers(part) for part in operands]
         if all(numbers is not None for numbers in known) and not is_traced(*known):
@@ -135,7 +136,9 @@ class Reader:
         made = []
         for place, var in enumerate(equation.outvars):
             compute = _one_result(equation, place)
-            if all(numbers is not None for numbers in known):  # data that are traced: as they come out
+            if var not in needed:
+                made.append(SymbolicArray(var.aval.shape, _not_needed))
+            elif all(numbers is not None for numbers in known):  # data that are traced: as they come out
                 made.append(self.given(self._rounded(compute(*known))))
             elif (affine := affine_result(self, equation, place, operands, compute)) is not None:
                 made.append(affine)
@@ -276,15 +279,19 @@ def _one_result(equation: Any, place: int) -> Callable[..., Data]:
     return compute
 
 
-def _alive(jaxpr: Any, results: Sequence[Any]) -> list[Any]:
-    """The equations that some result needs; validity tests of parameters are needed by none."""
+def _alive(jaxpr: Any, results: Sequence[Any]) -> tuple[list[Any], set[Any]]:
+    """The equations that some result needs, and all that is needed; validity tests of parameters are needed by none."""
     needed = {var for var in results if not isinstance(var, Literal)}
     kept = []
     for equation in reversed(jaxpr.eqns):
         if needed.intersection(equation.outvars):
             kept.append(equation)
             needed.update(var for var in equation.invars if not isinstance(var, Literal))
-    return kept[::-1]
+    return kept[::-1], needed
+
+
+def _not_needed(*at: Node) -> Node:
+    raise AssertionError("a result that no other reads")
 
 
 def _outer(array: SymbolicArray) -> frozenset[Index]:
