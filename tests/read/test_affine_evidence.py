@@ -79,6 +79,7 @@ CAPTURED = {
     "a global": lambda e: jnp.linalg.solve(MATRIX, e),
     "a function inside": (lambda solve: lambda e: solve(e))(lambda e: jnp.linalg.solve(MATRIX, e)),
     "a part of a function": functools.partial(solve_with, MATRIX),
+    "a default": lambda e, *, matrix=MATRIX: jnp.linalg.solve(matrix, e),
     "a collection": (lambda held: lambda e: jnp.linalg.solve(held["matrix"][0], e))({"matrix": [MATRIX]}),
 }
 

@@ -13,6 +13,8 @@ from fubini.algebra.leaf import Response
 from fubini.algebra.node import Index, Leaf, Node
 from fubini.numerics.linear_recursions import outputs
 
+MOST_ENTRIES = 4_000_000  # of the matrix of an affine function that is made
+
 Factors = list[tuple[Node, float]]
 
 

@@ -129,8 +129,8 @@ def _captured_function(function: types.FunctionType, leaves: list[Data], seen: d
     seen[id(function)] = len(seen)
     scope = function.__globals__
     used = tuple(name for name in names_used(function.__code__) if name in scope)
-    contents = [cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell)]
-    filled = tuple(_is_filled(cell) for cell in function.__closure__ or ())
+    contents = [cell.cell_contents for cell in function.__closure__ or () if is_filled(cell)]
+    filled = tuple(is_filled(cell) for cell in function.__closure__ or ())
     globals_read = [scope[name] for name in used]
     parts = (function.__defaults__, function.__kwdefaults__, contents, globals_read)
     read = _attributes((*globals_read, *contents), names_used(function.__code__), seen)
@@ -182,7 +182,8 @@ def _captured_record(value: Any, leaves: list[Data], seen: dict[int, int]) -> Ca
     return Capture("record", type(value), _several((attributes,), leaves, seen), value)
 
 
-def _is_filled(cell: types.CellType) -> bool:
+def is_filled(cell: types.CellType) -> bool:
+    """Whether the variable of a closure has a value already."""
     try:
         _ = cell.cell_contents
     except ValueError:

@@ -14,7 +14,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from fubini.base.closure import is_library, names_used
+from fubini.base.closure import is_filled, is_library, names_used
 
 
 def with_own_arrays(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -44,21 +44,11 @@ def _has_parts(value: Any) -> bool:
 
 def _parts(value: Any) -> list[Any]:
     if isinstance(value, types.FunctionType):
-        return [*_contents(value), *_globals(value).values(), *(value.__defaults__ or ())]
+        held = [cell.cell_contents for cell in value.__closure__ or () if is_filled(cell)]
+        return [*held, *_globals(value).values(), *(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
     if isinstance(value, functools.partial):
         return [value.func, *value.args, *value.keywords.values()]
     return list(value.values() if isinstance(value, dict) else value)
-
-
-def _contents(function: types.FunctionType) -> list[Any]:
-    """What its cells hold, but for those that are not filled yet."""
-    held = []
-    for cell in function.__closure__ or ():
-        try:
-            held.append(cell.cell_contents)
-        except ValueError:
-            continue
-    return held
 
 
 def _globals(function: types.FunctionType) -> dict[str, Any]:
@@ -96,12 +86,10 @@ def _rebound(
     scope = dict(function.__globals__)
     new = types.FunctionType(function.__code__, scope, function.__name__, None, cells)
     made[id(function)] = new
-    new.__kwdefaults__ = function.__kwdefaults__
+    new.__kwdefaults__ = {name: own(value) for name, value in (function.__kwdefaults__ or {}).items()}
     new.__defaults__ = None if function.__defaults__ is None else tuple(map(own, function.__defaults__))
     for cell, held in zip(cells, function.__closure__ or (), strict=True):
-        try:
+        if is_filled(held):
             cell.cell_contents = own(held.cell_contents)
-        except ValueError:  # not filled yet
-            continue
     scope.update((name, own(value)) for name, value in _globals(function).items())
     return new

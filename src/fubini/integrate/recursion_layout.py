@@ -13,6 +13,7 @@ from fubini.algebra.binding import closed, replaced
 from fubini.algebra.build import ONE, ZERO, call, const, equal, index, minus, multiply, plus, scale, times
 from fubini.algebra.features import NoClosedForm, Place, Slope
 from fubini.algebra.node import Index, Leaf, Node, node
+from fubini.algebra.responses import MOST_ENTRIES
 from fubini.integrate.coupling import CoupledSquare, LatentLayout, tests_of_range
 from fubini.integrate.recursion_squares import (
     Input,
@@ -29,7 +30,6 @@ from fubini.integrate.sparse_layout import has_more_indices
 from fubini.numerics.least_squares import Inputs, LinearRecursions, RecursionBlock, Unknowns
 
 MOST_OTHERS = 200  # latents without steps: each is in the state of all steps
-MOST_MADE = 4_000_000  # entries of a matrix that is made where there is no such layout
 
 
 def recursion_block(
@@ -43,7 +43,7 @@ def recursion_block(
     problem = _problem(squares, latents)
     if problem is not None:
         return problem.layout(), problem.nodes(common)
-    if any(math.prod(leaf.shape) > MOST_MADE for leaf in matrices):
+    if any(math.prod(leaf.shape) > MOST_ENTRIES for leaf in matrices):
         size = max(math.prod(leaf.shape) for leaf in matrices)
         raise NoClosedForm(
             *(latents[0], slopes[0].coefficient),

@@ -51,7 +51,7 @@ class Output(NamedTuple):
 
     @property
     def key(self) -> Node:
-        """Equal for outputs of the same entries with the same coefficients, but for what is in front."""
+        """Equal for outputs of the same entries with the same coefficients, whatever factor is in front."""
         return closed("slopes", self.over, node("call", "slope", self.coefficient, *self.place))
 
     @property

@@ -16,13 +16,12 @@ import jax.numpy as jnp
 from fubini.algebra.build import ZERO, index, plus, times
 from fubini.algebra.leaf import Response
 from fubini.algebra.node import Index, Node
+from fubini.algebra.responses import MOST_ENTRIES
 from fubini.algebra.sums import total
 from fubini.base.arrays import Data, precisely
 from fubini.read.degrees import ENTRIES, degree_of, is_real
 from fubini.read.recursions import RecursionReader, is_slice, no_matrix, responses
 from fubini.read.symbolic_array import SymbolicArray
-
-MOST_ENTRIES = 4_000_000  # of one matrix A that is made, or of a table of what labels decide
 
 
 class Reader(RecursionReader, Protocol):

@@ -19,10 +19,11 @@ from fubini.algebra.evaluation import Evaluation
 from fubini.algebra.label_digits import MOST, configuration, is_finite, with_digits
 from fubini.algebra.leaf import Response
 from fubini.algebra.node import Index, Leaf, Node
+from fubini.algebra.responses import MOST_ENTRIES
 from fubini.algebra.walk import rewrite
 from fubini.base.arrays import Data, digest, double_precision, is_key, is_traced
 from fubini.base.jaxprs import NESTED, inner_program
-from fubini.read.affine_results import MOST_ENTRIES, affine_result
+from fubini.read.affine_results import affine_result
 from fubini.read.fold import folded
 from fubini.read.kronecker_products import large_product
 from fubini.read.primitive import by_entry

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
+from fubini.algebra.responses import MOST_ENTRIES
 from fubini.base import ops
 from fubini.base.arrays import Data, is_jax, namespace
 from fubini.base.domains import Real, merge_inputs
@@ -18,8 +19,6 @@ from fubini.base.ops import Lifted, Op
 from fubini.numerics.named_axes import align
 from fubini.terms.degree import degree
 from fubini.terms.value import Apply, Array, Value, Variable, compute, to_array
-
-MOST_ENTRIES = 4_000_000  # of the derivative of a lifted function
 
 
 class Affine(NamedTuple):
