@@ -69,6 +69,18 @@ class Contestant:
     def log_evidence(self, which: int) -> float:
         return math.nan
 
+    def prepare_cases(self, count: int) -> None:
+        """Draw values of the observed variables: one case of evidence each."""
+        self.cases = draw_evidence(self.network, count)
+
+    def infer_cases(self) -> Marginals:
+        """All marginals of all cases, one row for each; engines are kept."""
+        raise NotImplementedError
+
+    def time_cases(self) -> float:
+        """Seconds of all cases."""
+        return elapsed(self.infer_cases)
+
 
 class Ours(Contestant):
     """Fubini on NumPy tables."""
@@ -97,6 +109,14 @@ class Ours(Contestant):
 
     def log_evidence(self, which: int) -> float:
         return float(self.observed(which).log_evidence())
+
+    def prepare_cases(self, count: int) -> None:
+        super().prepare_cases(count)
+        domains = self.network.variables
+        self.frame = {name: [domains[name].label(case[name]) for case in self.cases] for name in self.evidence[0]}
+
+    def infer_cases(self) -> Marginals:
+        return self.network.condition_many(self.frame).marginals()
 
     def plan(self) -> Planned:
         """The plan of all marginals, made anew."""
@@ -154,6 +174,15 @@ class PyAgrum(Contestant):
     def _read(self, engine: Any) -> Marginals:
         engine.makeInference()
         return {name: engine.posterior(name).toarray() for name in self.names}
+
+    def infer_cases(self) -> Marginals:
+        if self.kept is None:
+            self.kept = self._propagated(0)[1]
+        found = []
+        for case in self.cases:
+            self.kept.updateEvidence(case)
+            found.append(self._read(self.kept))
+        return {name: np.stack([marginals[name] for marginals in found]) for name in self.names}
 
     def infer(self, which: int) -> Marginals:
         return self._propagated(which)[0]

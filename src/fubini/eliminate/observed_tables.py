@@ -275,8 +275,8 @@ class ManyCases:
                 at, from_ = 0, 0
                 for end, size in zip(run.program.ends.tolist(), sizes.tolist(), strict=True):
                     cells = int(run.program.cells[end])
-                    own = rows[from_ : from_ + cells].reshape(size, -1)
-                    found[at : at + size, part] = np.broadcast_to(own, (size, self.width))[:, : part.stop - part.start]
+                    own = rows[from_ : from_ + cells].reshape(size, -1)  # of one column where no case matters
+                    found[at : at + size, part] = own[:, : part.stop - part.start]
                     at, from_ = at + size, from_ + cells
         ends = np.cumsum(sizes)[:-1]
         parts = np.split(found, ends) if len(hidden) else []
