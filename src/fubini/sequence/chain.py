@@ -17,7 +17,6 @@ from fubini.base.names import Name, as_names
 from fubini.eliminate.explain import explain
 from fubini.eliminate.explanation import Explanation
 from fubini.eliminate.plan import Plan
-from fubini.engines.choice import asked_engine
 from fubini.errors import DataError, DomainError, Intractable, NoRule, UnknownName, closest, listed
 from fubini.factors.represent import (
     Representation,
@@ -35,7 +34,7 @@ from fubini.sequence.compiled import SequenceOutline, run
 from fubini.sequence.counted import Smoothed
 from fubini.sequence.drawn_states import drawn_states
 from fubini.sequence.links import length_of, linked, links_of
-from fubini.sequence.method import KERNEL_QUESTIONS, TIMED_QUESTIONS, MethodChoice, choose, choose_kernels
+from fubini.sequence.method import KERNEL_QUESTIONS, MethodChoice, choose, choose_kernels
 from fubini.sequence.recurrence import recurrence_of
 from fubini.sequence.window import is_projected, representations_of, tagged, with_past
 from fubini.show.picture import Picture
@@ -365,8 +364,7 @@ class Chain:
         choice = self._choice()
         notes = [repr(self), f"{choice.method}: {choice.reason}"]
         if self._kernels(questions.evidence):
-            asked = KERNEL_QUESTIONS if asked_engine() else TIMED_QUESTIONS
-            notes.append(f"{', '.join(KERNEL_QUESTIONS[name] for name in asked)} of tables: by fused kernels")
+            notes.append(f"{', '.join(KERNEL_QUESTIONS.values())} of tables: by fused kernels")
         if choice.method == "sequential" and (how := self._recurrence()):
             notes.append(f"evidence(), filter() and smooth(): {how}")
         if is_projected(self.domains):

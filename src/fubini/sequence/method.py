@@ -24,7 +24,6 @@ KERNEL_QUESTIONS = {
     "best": "argmax()",
     "drawn": "sample()",
 }
-TIMED_QUESTIONS = ("evidence", "smoothed")  # on a GPU; by kernels unless something else is asked for
 METHODS = ("sequential", "parallel", "chunks")
 
 # Elements of all pairs of states, over all times, that a parallel scan may hold; beyond, it goes by chunks.
@@ -50,7 +49,7 @@ def choose_kernels(
     asked: str | None, outline: SequenceOutline, question: str, factors: Sequence[Factor], draws: int = 1
 ) -> str:
     """Whether fused kernels answer a question: "asked" by name, "chosen" where the data are on a GPU, or neither."""
-    if asked_engine() not in (None, "kernel") or (asked_engine() is None and question not in TIMED_QUESTIONS):
+    if asked_engine() not in (None, "kernel"):
         return ""
     obstacle = _kernel_obstacle(asked, outline, question, factors, draws)
     if not obstacle:
