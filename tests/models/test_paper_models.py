@@ -86,5 +86,5 @@ def test_lda_is_learnt() -> None:
     """The gradient of `fb.param` is that of the unconstrained number: α · ∂/∂α."""
     joint = lda(8.0, fb.param(ALPHA, fb.Positive), BETA).condition(n=N, theta=THETA, z=Z, w=W)
     found = fb.fit(joint, steps=200, progress=False)
-    assert found.objective[0] == pytest.approx(lda_log_prob(ALPHA, BETA), abs=1e-8)
-    assert found.objective[-1] > found.objective[0] + 0.1
+    assert found.history[0] == pytest.approx(lda_log_prob(ALPHA, BETA), abs=1e-8)
+    assert found.history[-1] > found.objective[0] + 0.1

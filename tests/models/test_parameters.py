@@ -12,7 +12,7 @@ from scipy import optimize, stats
 
 import fubini as fb
 from fubini import dist
-from fubini.questions.fit import params
+from fubini.models.learnt import params
 
 KEY = jax.random.key(0)
 

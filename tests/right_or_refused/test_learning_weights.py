@@ -9,7 +9,7 @@ import pytest
 
 import fubini as fb
 from fubini import dist
-from fubini.questions.fit import params
+from fubini.models.learnt import params
 
 pytestmark = pytest.mark.right_or_refused
 

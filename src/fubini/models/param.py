@@ -29,16 +29,20 @@ _WRITTEN = {
 }
 
 
+AS_IT_IS = Fixed(constraints.real, (type(constraints.real), ()))  # the support of values that are leaves themselves
+
+
 class Param(Value):
     """A Value to be learnt. Its leaf is the unconstrained number: a step along a gradient stays within the support."""
 
     free: Data = array_field()
     support: Fixed = static_field()
+    name: str = static_field()
 
-    def __init__(self, free: Data, constraint: Any, output: Domain) -> None:
+    def __init__(self, free: Data, constraint: Any, output: Domain, name: str = "") -> None:
         bounds = tuple(np.asarray(leaf).tobytes() for leaf in jax.tree_util.tree_leaves(constraint))
         support = Fixed(constraint, (type(constraint), bounds))
-        self._set(free=free, support=support, output=output, inputs={})
+        self._set(free=free, support=support, name=name, output=output, inputs={})
 
     @property
     def value(self) -> Data:
@@ -47,6 +51,12 @@ class Param(Value):
             return biject_to(self.support.value)(self.free)
         with double_precision(), jax.ensure_compile_time_eval():
             return np.asarray(biject_to(self.support.value)(jnp.asarray(self.free)))
+
+    def at(self, value: Data) -> Param:
+        """The parameter at a value within its support, which becomes its leaf."""
+        new = object.__new__(type(self))
+        new._set(free=value, support=AS_IT_IS, name=self.name, output=self.output, inputs={})
+        return new
 
     def _ground(self, *children: Array) -> Array:
         return Array._of(self.value, (), {}, self.output)
@@ -59,8 +69,10 @@ class Param(Value):
         return Call("param", (Symbol(shown_array(value) if value.ndim else f"{value.item():.7g}"),))
 
 
-def param(value: Any, support: Domain | Any = Real) -> Param:
+def param(value: Any, support: Domain | Any = Real, *, name: str = "") -> Param:
     """A parameter to be learnt, starting at `value`: `fb.param(1.0, fb.Positive)`. `fb.fit` moves nothing else.
+
+    Its name is that of the argument of the model function that it is, unless one is given.
 
     >>> scale = param(2.0, Positive)
     >>> round(float(scale.value), 6), round(float(scale.free), 6)  # the leaf is log 2
@@ -72,9 +84,9 @@ def param(value: Any, support: Domain | Any = Real) -> Param:
         raise DataError(f"a parameter {value!r}", expected=f"a value within {support}")
     output = Real.with_shape(array.shape)
     if is_jax(array):
-        return Param(biject_to(constraint).inv(array), constraint, output)
+        return Param(biject_to(constraint).inv(array), constraint, output, name)
     with double_precision(), jax.ensure_compile_time_eval():
-        return Param(np.asarray(biject_to(constraint).inv(jnp.asarray(array))), constraint, output)
+        return Param(np.asarray(biject_to(constraint).inv(jnp.asarray(array))), constraint, output, name)
 
 
 def _is_within(constraint: Any, array: Data) -> bool:

@@ -188,8 +188,8 @@ class _FactorsInTime:
         """exp of the terms of a sum, each at the first time and at every step"""
         first: list[Factor] = []
         later: list[Factor] = []
-        for over, body in _sums(term):
-            split = self._split(over, body) or ([_weight(self.at_first, total(over, body))], [])
+        for over, body in sums_of(term):
+            split = self._split(over, body) or ([weight_at(self.at_first, total(over, body))], [])
             first.extend(split[0])
             later.extend(split[1])
         return first, later
@@ -203,9 +203,9 @@ class _FactorsInTime:
                 continue
             try:
                 later = (
-                    [] if self.is_single else [_weight(self.at_steps, total(rest, replaced(body, {index(i): moved})))]
+                    [] if self.is_single else [weight_at(self.at_steps, total(rest, replaced(body, {index(i): moved})))]
                 )
-                start = [_weight(self.at_first, total(rest, replaced(body, {index(i): ZERO})))] if is_whole else []
+                start = [weight_at(self.at_first, total(rest, replaced(body, {index(i): ZERO})))] if is_whole else []
             except NotInCells:
                 continue
             return start, later
@@ -262,11 +262,12 @@ def _state(name: str, domain: Domain, leaf: Leaf) -> TimeState:
     return TimeState(Variable(name, cell), Variable(fixed_bound(f"{name} next"), cell), before, after)
 
 
-def _weight(values: StepValues, node: Node) -> Factor:
+def weight_at(values: StepValues, node: Node) -> Factor:
+    """exp of a node, at a place."""
     return Weight(values.value(node, (), Real))
 
 
-def _sums(term: Node) -> Iterator[tuple[tuple[Index, ...], Node]]:
+def sums_of(term: Node) -> Iterator[tuple[tuple[Index, ...], Node]]:
     """The parts of a node as sums over indices: numbers and other factors go inside."""
     for part, coefficient in term.args if term.kind == "add" else ((term, 1.0),):
         factors = factors_in(part)

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpyro.distributions import biject_to
 from tqdm.auto import tqdm
 
 from fubini.base.arrays import Data, is_jax, precision
-from fubini.errors import DataError, DomainError
+from fubini.distributions.array_distribution import log_density
+from fubini.distributions.density import Distribution
+from fubini.errors import DataError, DomainError, UnknownName, closest, listed
 from fubini.models.arguments import named_params
 from fubini.models.joint import Conditioned
+from fubini.models.learnt import params, with_free
 from fubini.models.options import require_options
-from fubini.models.param import Param
+from fubini.questions.maximise_expectation import fit_by_em
+from fubini.sequence.chain import Chain
 from fubini.show.printed_form import Block, Shown, Words, display_form, print_form
 from fubini.terms.numbers import shown_array
-from fubini.terms.value import Value
+from fubini.terms.value import Value, to_array
 
 REPORTS = 20  # how often progress is shown
 SHOWN = 6  # parameters in the printed form
@@ -29,20 +34,19 @@ class Fitted(NamedTuple):
     """The model with its parameters learnt, and the objective before each step."""
 
     model: Any
-    objective: np.ndarray
+    history: np.ndarray
 
     @property
     def params(self) -> dict[str, np.ndarray]:
-        """What was learnt, by the names of the model function's arguments; other parameters by number, from 0 on."""
-        names = {id(one): name for name, one in named_params(self.model).items()}
-        return {names.get(id(one), f"{place}"): one.value for place, one in enumerate(params(self.model))}
+        """What was learnt, by the names of the parameters or of the model function's arguments; others by number."""
+        return dict(zip(_names(self.model), (one.value for one in params(self.model)), strict=True))
 
     def _form(self) -> Iterator[Block]:
-        first, last = self.objective[0], self.objective[-1]
-        yield Words(f"fitted in {len(self.objective)} steps, objective {first:.6g} → {last:.6g}")
+        first, last = self.history[0], self.history[-1]
+        count = f"{len(self.history)} step{'s' * (len(self.history) != 1)}"
+        yield Words(f"fitted in {count}, objective {first:.6g} → {last:.6g}")
         yield from (
-            Words(f"{name} = {shown_array(np.asarray(one.value))}")
-            for name, one in list(named_params(self.model).items())[:SHOWN]
+            Words(f"{name} = {shown_array(np.asarray(value))}") for name, value in [*self.params.items()][:SHOWN]
         )
         yield from self.model._form() if isinstance(self.model, Shown) else [Words(repr(self.model))]
 
@@ -57,15 +61,21 @@ def fit(
     model: Any,
     objective: Callable[[Any], Any] | None = None,
     *,
+    method: str = "gradient",
     steps: int = 1000,
     optimizer: Any = None,
+    prior: Mapping[str, Distribution] | None = None,
+    tolerance: float = 1e-10,
     progress: bool = True,
     **options: Any,
 ) -> Fitted:
-    """The model with each `fb.param` in it moved to raise the objective.
+    """The model, or `fb.Chain`, with each `fb.param` in it moved to raise the objective.
 
     Without an objective this is the log-density of a joint whose sites are all observed, or its evidence, with the
-    other sites summed out exactly. The optimizer is optax's; Adam with a rate of 0.05 unless given.
+    other sites summed out exactly, and the log-density of a prior of parameters by name. By gradient the optimizer is
+    optax's; Adam with a rate of 0.05 unless given. `method="em"` is expectation–maximisation, for latents whose
+    expected statistics have a closed form (tables, Gaussians and chains of them): no step lowers the objective, and it
+    ends where one gains no more than the tolerance, relatively.
 
     >>> from fubini import dist
     >>> data = np.array([1.0, 2.0, 3.0])
@@ -74,7 +84,7 @@ def fit(
     >>> [round(float(value), 3) for value in fitted.params.values()]
     [2.0, 0.816]
     """
-    require_options("fit", options, ("objective", "steps", "optimizer", "progress"))
+    require_options("fit", options, ("objective", "method", "steps", "optimizer", "prior", "tolerance", "progress"))
     learnt = params(model)
     if not learnt:
         raise DomainError(
@@ -82,32 +92,63 @@ def fit(
         )
     if not isinstance(steps, (int, np.integer)) or steps < 1:
         raise DomainError(f"fitting in {steps!r} steps", expected="a positive whole number")
-    import optax
-
-    goal = _default_objective(model) if objective is None else objective
+    if method not in ("gradient", "em"):
+        raise DomainError(f"fitting by method={method!r}", expected="'gradient' or 'em'")
+    if method == "em" and (objective is not None or optimizer is not None):
+        raise DomainError(
+            "fitting by expectation–maximisation with an objective or an optimizer",
+            expected="neither: it raises the evidence, by steps of its own",
+            advice='method="gradient" takes both',
+        )
+    log_prior = _log_prior(model, prior or {})
     float64 = not any(map(is_jax, jax.tree_util.tree_leaves(model)))
     with precision(float64):
-        values, history = _climbed(model, goal, steps, optimizer or optax.adam(0.05), progress)
+        if method == "em":
+            values, history = fit_by_em(model, log_prior, steps, tolerance, progress)
+            free = [biject_to(one.support.value).inv(value) for one, value in zip(learnt, values, strict=True)]
+        else:
+            free, history = _fit_by_gradient(model, _goal(model, objective, log_prior), steps, optimizer, progress)
     if float64:
-        values = jax.tree_util.tree_map(np.asarray, values)
-    return Fitted(_with_params(model, values), np.asarray(history))
+        free = jax.tree_util.tree_map(np.asarray, free)
+    return Fitted(with_free(model, free), np.asarray(history))
 
 
-def params(model: Any) -> list[Param]:
-    """The parameters of a model, in order."""
-    leaves = jax.tree_util.tree_leaves(model, is_leaf=lambda item: isinstance(item, Param))
-    return [leaf for leaf in leaves if isinstance(leaf, Param)]
+def _names(model: Any) -> list[str]:
+    """The names of the parameters, in order."""
+    names = {id(one): name for name, one in named_params(model).items()}
+    return [one.name or names.get(id(one), f"{place}") for place, one in enumerate(params(model))]
 
 
-def _with_params(model: Any, free: list[Data]) -> Any:
-    """The model with other unconstrained numbers."""
-    numbers = iter(free)
-    leaves, tree = jax.tree_util.tree_flatten(model, is_leaf=lambda item: isinstance(item, Param))
-    new = [leaf.rebuilt(iter([next(numbers)])) if isinstance(leaf, Param) else leaf for leaf in leaves]
-    return jax.tree_util.tree_unflatten(tree, new)
+def _log_prior(model: Any, prior: Mapping[str, Distribution]) -> Callable[[Sequence[Data]], Data]:
+    """log p of the values of all parameters, in order."""
+    names = _names(model)
+    for name in prior:
+        if name not in names:
+            raise UnknownName(
+                f"a prior of the parameter {name!r}", expected=f"one of {listed(names)}", nearest=closest(name, names)
+            )
+
+    def log_prior(values: Sequence[Data]) -> Data:
+        own = dict(zip(names, values, strict=True))
+        return sum((jnp.sum(log_density(prior[name], own[name])) for name in prior), start=jnp.zeros(()))
+
+    return log_prior
+
+
+def _goal(model: Any, objective: Callable | None, log_prior: Callable) -> Callable[[Any], Any]:
+    """The objective of a model with its parameters, and their prior."""
+    goal = _default_objective(model) if objective is None else objective
+
+    def whole(model: Any) -> Data:
+        own = goal(model)
+        return jnp.asarray(own.data if isinstance(own, Value) else own) + log_prior([p.value for p in params(model)])
+
+    return whole
 
 
 def _default_objective(model: Any) -> Callable[[Any], Any]:
+    if isinstance(model, Chain):
+        return lambda chain: jnp.sum(jnp.asarray(to_array(chain.log_evidence()).array))
     if not isinstance(model, Conditioned):
         raise DomainError(
             f"fitting {model} without data",
@@ -117,14 +158,17 @@ def _default_objective(model: Any) -> Callable[[Any], Any]:
     return Conditioned.log_evidence if model.outline.free else Conditioned.log_prob
 
 
-def _climbed(model: Any, goal: Callable, steps: int, optimizer: Any, progress: bool) -> tuple[list[Data], list[float]]:
+def _fit_by_gradient(
+    model: Any, goal: Callable, steps: int, optimizer: Any, progress: bool
+) -> tuple[list[Data], list[float]]:
     import optax
+
+    optimizer = optimizer or optax.adam(0.05)
 
     free = [jnp.asarray(param.free) for param in params(model)]
 
     def loss(free: list[Data]) -> Data:
-        goal_value = goal(_with_params(model, free))
-        return -jnp.asarray(goal_value.data if isinstance(goal_value, Value) else goal_value)
+        return -goal(with_free(model, free))
 
     @partial(jax.jit, static_argnums=2)
     def climb(free: list[Data], state: Any, count: int) -> Any:

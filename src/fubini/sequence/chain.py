@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
+import jax
 import numpy as np
 
 from fubini.approximate.moment_matching import window_of
@@ -83,6 +84,18 @@ class Chain:
         self.globals = as_names(sum, "the names to sum")
         self.asked = method
         self._require_sound()
+
+    def over(self, init: Factor, factor: Factor) -> Chain:
+        """The same chain with another start and other steps.
+
+        >>> step = fb.Table([[0.9, 0.1], [0.2, 0.8]], ("x", "x_next"))
+        >>> chain = Chain(init=fb.Table([0.5, 0.5], ("x",)), factor=step, time="t", step={"x": "x_next"}, length=3)
+        >>> round(float(chain.over(chain.init, step * 2.0).evidence()), 6)
+        8.0
+        """
+        new = object.__new__(Chain)
+        new.__dict__.update(self.__dict__, init=init, factor=factor)
+        return new
 
     def _require_sound(self) -> None:
         for name in (self.time, *self.links.newest):
@@ -170,7 +183,7 @@ class Chain:
             return recast.smooth()
         question = questions.smoothed_by_kernels if is_projected(self.domains) else questions.smoothed
         after, initial, *divisions = self._run(question, kept=self.links.before)
-        return Smoothed(self._tagged(after), self._tagged(initial), *divisions)
+        return Smoothed(self._tagged(after), self._tagged(initial), *divisions, pairs=self.smooth_pairs)
 
     def smooth_pairs(self) -> Factor:
         """p(states before and after step t | everything), over time and both: expected moves are its sum over time.
@@ -415,3 +428,18 @@ def _estimate(answer: Any, n: int) -> Any:
     if isinstance(answer, tuple):
         return tuple(_estimate(part, n) for part in answer)
     return answer._marked(answer.exactness | estimated(n)) if isinstance(answer, Factor) else answer
+
+
+def _flatten(chain: Chain) -> tuple[tuple[Factor, Factor], tuple[SequenceOutline, str | None]]:
+    return (chain.init, chain.factor), (chain._outline, chain.asked)
+
+
+def _unflatten(plain: tuple[SequenceOutline, str | None], parts: tuple[Factor, Factor]) -> Chain:
+    outline, asked = plain
+    fields = {name: getattr(outline, name) for name in ("time", "length", "links", "globals", "drops_small")}
+    chain = object.__new__(Chain)
+    chain.__dict__.update(fields, domains=dict(outline.domains), asked=asked, init=parts[0], factor=parts[1])
+    return chain
+
+
+jax.tree_util.register_pytree_node(Chain, _flatten, _unflatten)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
 from fubini.base.arrays import Data, is_traced
+from fubini.errors import FubiniError
 from fubini.show.printed_form import Block, Words
 from fubini.terms.exactness import Exactness, combined
 from fubini.terms.factor import Factor, Product
@@ -56,10 +57,28 @@ class Counted(Product):
 
 
 class Smoothed(Counted):
-    """The marginals after every step; `initial` is that of the state before the first."""
+    """The marginals after every step; `initial` is that of the state before the first, `pairs` of both together."""
 
     initial: Factor = term_field()
 
-    def __init__(self, factor: Factor, initial: Factor, divisions: Data | None = None) -> None:
+    def __init__(
+        self,
+        factor: Factor,
+        initial: Factor,
+        divisions: Data | None = None,
+        pairs: Callable[[], Factor] | None = None,
+    ) -> None:
         super().__init__(factor, divisions)
-        self._set(initial=initial)
+        self._set(initial=initial, _cached_pairs=pairs)
+
+    @property
+    def pairs(self) -> Factor:
+        """p(states before and after step t | everything): expected moves are its sum over time. Made when asked for."""
+        make = self.__dict__.get("_cached_pairs")
+        if make is None:
+            raise FubiniError(
+                "pairs of states, of a smoother that was copied",
+                expected="the answer of chain.smooth() itself",
+                advice="ask chain.smooth().pairs inside of the function that jit, vmap or grad transforms",
+            )
+        return make()

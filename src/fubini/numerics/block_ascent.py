@@ -1,0 +1,170 @@
+"""The maximum of a function of several arrays, each within its support: the M-step of expectation–maximisation.
+
+Probabilities that enter as Σ c log p are moved to c / Σ c, where c = p ∂Q/∂p, which is their maximum at once. The other
+arrays are moved by Newton steps in unconstrained numbers: each number by itself where the second derivatives between
+different ones vanish, and otherwise together. Arrays take turns until none moves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpyro.distributions import biject_to, constraints
+
+from fubini.base.arrays import Data
+
+MOST_SWEEPS = 200
+MOST_HALVINGS = 40
+MOST_TOGETHER = 1024  # numbers of one array whose second derivatives are held as a matrix
+FARTHEST = 2.0  # that a Newton step moves a number whose support has an end
+Function = Callable[[list[Data]], Data]
+
+
+@dataclass(frozen=True)
+class Block:
+    """One array: its support, and whether its second derivatives are those of each number with itself alone."""
+
+    support: Any
+    is_separable: bool = True
+
+    @property
+    def is_simplex(self) -> bool:
+        return self.support is constraints.simplex
+
+    @property
+    def has_ends(self) -> bool:
+        """Whether the unconstrained number of a value may run away."""
+        return self.support is not constraints.real
+
+    def to_free(self, value: Data) -> Data:
+        """The coordinates that are moved: unconstrained numbers; probabilities as they are."""
+        return value if self.is_simplex else biject_to(self.support).inv(value)
+
+    def to_value(self, free: Data) -> Data:
+        """The value at these coordinates."""
+        return free if self.is_simplex else biject_to(self.support)(free)
+
+
+class _State(NamedTuple):
+    coordinates: tuple[Data, ...]
+    moved: Data
+    sweeps: Data
+
+
+def maximise(function: Function, blocks: Sequence[Block], start: Sequence[Data]) -> list[Data]:
+    """The values at which the function is greatest, from these on.
+
+    >>> wanted = jnp.array([1.0, 3.0])
+    >>> blocks = [Block(constraints.simplex), Block(constraints.positive)]
+    >>> def function(values):
+    ...     return wanted @ jnp.log(values[0]) - jnp.sum(jnp.log(values[1]) + wanted / values[1])
+    >>> p, scale = maximise(function, blocks, [jnp.array([0.5, 0.5]), jnp.ones(2)])
+    >>> p.round(4).tolist(), scale.round(4).tolist()
+    ([0.25, 0.75], [1.0, 3.0])
+    """
+    given = tuple(block.to_free(value) for block, value in zip(blocks, start, strict=True))
+    goal = partial(_at, function, blocks)
+    precision = max((jnp.finfo(each.dtype).eps for each in given), default=1e-16)
+    tolerance = 1e-12 if precision < 1e-12 else 1e-6
+
+    def sweep(state: _State) -> _State:
+        coordinates, moved = state.coordinates, jnp.zeros(())
+        for b, block in enumerate(blocks):
+            new = _moved(goal, block, coordinates, b)
+            before, after = block.to_value(coordinates[b]), block.to_value(new)
+            moved = jnp.maximum(moved, jnp.max(jnp.abs(after - before) / (1 + jnp.abs(before)), initial=0.0))
+            coordinates = (*coordinates[:b], new, *coordinates[b + 1 :])
+        return _State(coordinates, moved, state.sweeps + 1)
+
+    def goes_on(state: _State) -> Data:
+        return (state.sweeps < MOST_SWEEPS) & (state.moved > tolerance)
+
+    last = jax.lax.while_loop(goes_on, sweep, _State(given, jnp.asarray(jnp.inf), jnp.asarray(0)))
+    return [block.to_value(each) for block, each in zip(blocks, last.coordinates, strict=True)]
+
+
+def _at(function: Function, blocks: Sequence[Block], coordinates: Sequence[Data]) -> Data:
+    return function([block.to_value(each) for block, each in zip(blocks, coordinates, strict=True)])
+
+
+def separable(function: Function, blocks: Sequence[Block], start: Sequence[Data]) -> list[Block]:
+    """The blocks, each told whether its second derivatives are a diagonal, as two probes of random signs say."""
+    goal = partial(_at, function, blocks)
+    given = tuple(block.to_free(value) for block, value in zip(blocks, start, strict=True))
+    return [
+        Block(block.support, block.is_simplex or bool(jax.jit(_is_diagonal, static_argnums=(0, 2))(goal, given, b)))
+        for b, block in enumerate(blocks)
+    ]
+
+
+def _alone(goal: Function, coordinates: Sequence[Data], b: int) -> Callable[[Data], Data]:
+    """The function of one block, the others as they are."""
+    return lambda own: goal([*coordinates[:b], own, *coordinates[b + 1 :]])
+
+
+def _is_diagonal(goal: Function, coordinates: tuple[Data, ...], b: int) -> Data:
+    own = coordinates[b]
+    slope = jax.grad(_alone(goal, coordinates, b))
+    signs = jnp.asarray(np.random.default_rng(0).choice([-1.0, 1.0], size=(2, *own.shape)), own.dtype)
+    diagonal, *probes = (jax.jvp(slope, (own,), (each,))[1] for each in (jnp.ones_like(own), *signs))
+    size = jnp.max(jnp.abs(diagonal), initial=0.0)
+    near = 1e3 * jnp.finfo(own.dtype).eps * size
+    return jnp.all(jnp.stack([jnp.abs(probe - s * diagonal) <= near for probe, s in zip(probes, signs, strict=True)]))
+
+
+def _moved(goal: Function, block: Block, coordinates: tuple[Data, ...], b: int) -> Data:
+    alone, own = _alone(goal, coordinates, b), coordinates[b]
+    if not own.size:
+        return own
+    if block.is_simplex:
+        return _probabilities(own, jax.grad(alone)(own))
+    slope = jax.grad(alone)
+    change = _each(slope, own) if block.is_separable else _together(slope, own)
+    if block.has_ends:
+        change = jnp.clip(change, -FARTHEST, FARTHEST)
+    return _shortened(alone, own, change)
+
+
+def _probabilities(p: Data, slope: Data) -> Data:
+    """c / Σ c, where c = p ∂Q/∂p; as they were where nothing was counted."""
+    counts = jnp.where(p > 0, jnp.maximum(p * slope, 0.0), 0.0)
+    total = jnp.sum(counts, axis=-1, keepdims=True)
+    return jnp.where(total > 0, counts / jnp.where(total > 0, total, 1.0), p)
+
+
+def _each(slope: Callable[[Data], Data], own: Data) -> Data:
+    """g / |h| for every number by itself."""
+    g, h = jax.jvp(slope, (own,), (jnp.ones_like(own),))
+    return jnp.where(g == 0, 0.0, g / jnp.maximum(jnp.abs(h), jnp.finfo(own.dtype).tiny))
+
+
+def _together(slope: Callable[[Data], Data], own: Data) -> Data:
+    """|H|⁻¹ g, by the eigenvalues of the matrix of second derivatives; by conjugate gradients where that is large."""
+    g = slope(own)
+    if own.size > MOST_TOGETHER:
+        change, _ = jax.scipy.sparse.linalg.cg(lambda v: -jax.jvp(slope, (own,), (v,))[1], g, tol=1e-10, maxiter=200)
+        return change
+    hessian = jax.jacfwd(slope)(own).reshape(own.size, own.size)
+    values, vectors = jnp.linalg.eigh((hessian + hessian.T) / 2)
+    least = jnp.finfo(own.dtype).eps * jnp.max(jnp.abs(values))
+    along = vectors.T @ g.ravel() / jnp.maximum(jnp.abs(values), least)
+    return (vectors @ along).reshape(own.shape)
+
+
+def _shortened(alone: Callable[[Data], Data], own: Data, change: Data) -> Data:
+    """own + t · change for the first t = 1, ½, ¼, … at which the function is no less, up to rounding."""
+    before = alone(own)
+    slack = 4 * jnp.finfo(own.dtype).eps * jnp.abs(before)
+
+    def falls(state: tuple[Data, Data]) -> Data:
+        t, count = state
+        return ~(alone(own + t * change) >= before - slack) & (count < MOST_HALVINGS)
+
+    t, count = jax.lax.while_loop(falls, lambda s: (s[0] / 2, s[1] + 1), (jnp.ones((), own.dtype), jnp.asarray(0)))
+    return jnp.where(count < MOST_HALVINGS, own + t * change, own)

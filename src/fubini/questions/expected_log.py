@@ -1,0 +1,112 @@
+"""E[log f] of a Table or a Gaussian f, under a distribution of its variables: a function of the numbers of f.
+
+The statistics are what is known of the distribution: probabilities of cells, or means and covariances. Summed over the
+axes that f does not have, they are kept as counts, means and scatter about these, so that nothing cancels.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+
+from fubini.base.arrays import Data
+from fubini.base.names import Name
+from fubini.factors.gaussian import Gaussian
+from fubini.factors.table import Table
+from fubini.numerics.named_axes import align
+from fubini.terms.factor import Factor
+
+Names = tuple[Name, ...]
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["cells"], meta_fields=[])
+@dataclass(frozen=True)
+class Counts:
+    """Expected counts of the cells of a table, in the order of its names."""
+
+    cells: Data
+
+    def expected_log(self, factor: Factor) -> Data:
+        """Σ c log f, where a cell that is never met may be impossible."""
+        logs = log_cells(factor)
+        return jnp.sum(jnp.where(self.cells > 0, self.cells * jnp.where(self.cells > 0, logs, 0.0), 0.0))
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["count", "mean", "scatter"], meta_fields=["names"])
+@dataclass(frozen=True)
+class Moments:
+    """Of the reals of a Gaussian, end to end, over some names: how often they are met, their means, their scatter."""
+
+    count: Data
+    mean: Data
+    scatter: Data
+    names: Names
+
+    def expected_log(self, factor: Factor) -> Data:
+        """Σ n (g + h·m − ½ (m·K m)) − ½ tr(K S), or of white rows  Σ n (g − ½ |R m − r|²) − ½ tr(R S Rᵀ)"""
+        assert isinstance(factor, Gaussian), "moments are of a Gaussian"
+        v, v_names, M, M_names, is_white = factor.quadratic
+        vector, matrix = align(v, v_names, self.names, 1), align(M, M_names, self.names, 2)
+        scale = align(log_cells(factor.scale), tuple(factor.scale.inputs), self.names)
+        if is_white:
+            residual = jnp.einsum("...rd,...d->...r", matrix, self.mean) - vector
+            square = jnp.sum(residual**2, axis=-1)
+            spread = jnp.einsum("...rd,...de,...re->...", matrix, self.scatter, matrix)
+        else:
+            at_mean = jnp.einsum("...de,...e->...d", matrix, self.mean)
+            square = jnp.sum((at_mean - 2 * vector) * self.mean, axis=-1)
+            spread = jnp.einsum("...de,...de->...", matrix, self.scatter)
+        return jnp.sum(self.count * (scale - square / 2) - spread / 2)
+
+
+Statistics = Counts | Moments
+
+
+def log_cells(factor: Factor) -> Data:
+    """The logarithms of the weights of a table, in the order of its names."""
+    assert isinstance(factor, Table), "logarithms of cells are of a table"
+    pair = factor.pair
+    weights = jnp.asarray(pair.weights)
+    logs = jnp.log(jnp.where(weights > 0, weights, 1.0)) + pair.shift
+    return jnp.where(weights > 0, logs, -jnp.inf)
+
+
+def shifted_by(factor: Table, logs: Data) -> Table:
+    """The table times exp of an array over its names."""
+    return factor * Table.from_log(logs, dict(factor.inputs))
+
+
+def moments_of(joint: Gaussian, factor: Gaussian, weight: float = 1.0) -> Moments:
+    """The moments of the reals of a factor under a joint distribution, summed over names that it does not have."""
+    reals = [name for name, _ in factor.reals]
+    marginal = joint.conditional(*reals) if len(reals) == len(joint.reals) else _without_others(joint, reals)
+    names = tuple(name for name, domain in joint.inputs.items() if domain.is_finite)
+    kept = tuple(name for name in names if name in factor.inputs)
+    sizes = [joint.inputs[name].extent for name in names]
+    size = marginal.mean.shape[-1]
+    mean = jnp.broadcast_to(align(marginal.mean, marginal.mean_names, names, 1), (*sizes, size))
+    covariance = jnp.broadcast_to(align(marginal.covariance, marginal.names, names, 2), (*sizes, size, size))
+    return _summed(mean, covariance, names, kept, weight)
+
+
+def _without_others(joint: Gaussian, reals: Sequence[Name]) -> object:
+    others = [name for name, _ in joint.reals if name not in reals]
+    marginal = joint.sum(*others)._joined()
+    assert isinstance(marginal, Gaussian)
+    return marginal.conditional(*reals)
+
+
+def _summed(mean: Data, covariance: Data, names: Names, kept: Names, weight: float) -> Moments:
+    """Σ over the names that are not kept: n = their number, m = the mean of means, S = Σ (C + (m_i − m)(m_i − m)ᵀ)."""
+    away = tuple(axis for axis, name in enumerate(names) if name not in kept)
+    count = math.prod(mean.shape[axis] for axis in away)
+    centre = jnp.mean(mean, axis=away, keepdims=True)
+    off = mean - centre
+    scatter = jnp.sum(covariance + off[..., :, None] * off[..., None, :], axis=away)
+    centre = jnp.squeeze(centre, axis=away)
+    return Moments(jnp.asarray(weight * count, mean.dtype), centre, weight * scatter, kept)

@@ -1,0 +1,69 @@
+"""Expectation–maximisation: parameters moved to where the expected log-density is greatest, step by step.
+
+A step never lowers the evidence (Dempster, Laird and Rubin 1977, theorem 1). Latents are summed out exactly, so that
+there is no noise; what has no closed E-step is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from tqdm.auto import tqdm
+
+from fubini.base.arrays import Data
+from fubini.errors import DataError
+from fubini.models.learnt import params, with_values
+from fubini.numerics.block_ascent import Block, maximise, separable
+from fubini.questions.expectation_step import expectation_step, expected_log_density, require_closed, terms_in
+
+LogPrior = Callable[[Sequence[Data]], Data]
+
+
+def fit_by_em(
+    model: Any, log_prior: LogPrior, steps: int, tolerance: float, progress: bool
+) -> tuple[list[Data], list[float]]:
+    """The values of the parameters after so many steps, or where one gains less, and the objective before each step."""
+    blocks = [Block(param.support.value) for param in params(model)]
+    values = [jnp.asarray(param.value) for param in params(model)]
+    require_closed(terms_in(model))
+
+    @jax.jit
+    def expected(values: Sequence[Data], statistics: Any) -> Data:
+        return expected_log_density(terms_in(with_values(model, values)), statistics) + log_prior(values)
+
+    @jax.jit
+    def know(values: list[Data]) -> tuple[Data, Any]:
+        log_evidence, statistics = expectation_step(terms_in(with_values(model, values)))
+        return log_evidence + log_prior(values), statistics
+
+    @jax.jit
+    def move(values: list[Data], statistics: Any) -> list[Data]:
+        return maximise(lambda at: expected(at, statistics), blocks, values)
+
+    history: list[float] = []
+    with tqdm(total=steps, disable=not progress, desc="fit", unit="step") as bar:
+        for _ in range(steps):
+            objective, statistics = know(values)
+            history.append(_require_finite(float(objective), len(history)))
+            if len(history) == 1:
+                blocks[:] = separable(lambda own, known=statistics: expected(own, known), blocks, values)
+            bar.update(1)
+            bar.set_postfix(objective=f"{history[-1]:.6g}")
+            if len(history) > 1 and history[-1] - history[-2] <= tolerance * (1 + abs(history[-1])):
+                break
+            values = move(values, statistics)
+    return values, history
+
+
+def _require_finite(objective: float, step: int) -> float:
+    if not np.isfinite(objective):
+        raise DataError(
+            f"fitting by expectation–maximisation, at step {step + 1}: the objective is {objective}",
+            expected="a finite objective",
+            advice="start elsewhere, or give a prior that keeps scales from zero: on one point a density has no bound",
+        )
+    return objective
