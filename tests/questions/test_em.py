@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 import fubini as fb
@@ -28,7 +30,7 @@ def baum_welch(numbers: Numbers, y: np.ndarray, steps: int) -> tuple[list[float]
     history = []
     for _ in range(steps):
         B = np.exp(-0.5 * ((y[..., None] - mu) / s) ** 2) / (s * np.sqrt(2 * np.pi))
-        first, moves, states, total = np.zeros(K), np.zeros((K, K)), np.zeros(y.shape + (K,)), 0.0
+        first, moves, states, total = np.zeros(K), np.zeros((K, K)), np.zeros((*y.shape, K)), 0.0
         for sequence, seen in enumerate(B):
             alpha, beta, c = [pi], [np.ones(K)], []
             for t in range(len(seen)):
@@ -142,3 +144,189 @@ def test_a_chain_of_gaussians_is_moved_as_by_shumway_and_stoffer() -> None:
     for name, wanted in (("A", A1), ("Q", Q1), ("C", C1), ("R", R1)):
         np.testing.assert_allclose(fitted.params[name], wanted, rtol=1e-8, atol=1e-8)
     assert (np.diff(fitted.history) >= 0).all()
+
+
+# -- models ---------------------------------------------------------------------------------------------------------
+
+
+@fb.model
+def hmm_model(first: Any, moves: Any, means: Any, scales: Any) -> Any:
+    """The same chain as a site; its first state is seen too."""
+    x = yield dist.Markov(dist.Categorical(first), lambda x: dist.Categorical(moves[x]), T)
+    y = yield dist.Normal(means[x], scales[x])
+    return y
+
+
+def test_a_chain_in_a_model_is_moved_as_the_chain() -> None:
+    y, (pi, A, mu, s) = sequences(1)[0], start_of_hmm()
+    pi = pi / pi.sum()
+    given = fb.param(pi, fb.Simplex), fb.param(A, fb.Simplex), fb.param(mu), fb.param(s, fb.Positive)
+    fitted = fb.fit(hmm_model(*given).condition(y=y), method="em", steps=3, progress=False)
+    x = fb.Variable("x", fb.Bint[K])
+    first, moves = fb.param(pi, fb.Simplex, name="first"), fb.param(A, fb.Simplex, name="moves")
+    means, scales = fb.param(mu, name="means"), fb.param(s, fb.Positive, name="scales")
+    after = fb.Variable("x_next", fb.Bint[K])
+    init = dist.Categorical(first)("x") * dist.Normal(means[x], scales[x])(y[0])
+    step = dist.Categorical(moves[x])("x_next") * dist.Normal(means[after], scales[after])(fb.Array(y[1:], ("t",)))
+    chain = fb.Chain(init=init, factor=step, time="t", step={"x": "x_next"})
+    same = fb.fit(chain, method="em", steps=3, progress=False)
+    np.testing.assert_allclose(fitted.history, same.history, rtol=1e-10)
+    for name, wanted in same.params.items():
+        np.testing.assert_allclose(fitted.params[name], wanted, rtol=1e-8, atol=1e-10)
+
+
+def mixture_of(rows: int) -> Any:
+    """Labels of rows, each with a normal of its own."""
+
+    @fb.model
+    def mixture(weights: Any, means: Any, scales: Any) -> Any:
+        z = yield dist.Categorical(weights).expand([rows])
+        y = yield dist.Normal(means[z], scales[z])
+        return y
+
+    return mixture
+
+
+def mixture_params() -> tuple:
+    """A start for three components."""
+    return fb.param(np.ones(3) / 3, fb.Simplex), fb.param(np.array([-1.0, 0.0, 1.0])), fb.param(np.ones(3), fb.Positive)
+
+
+def mixture_data(rows: int) -> np.ndarray:
+    """Three components that overlap."""
+    rng = np.random.default_rng(0)
+    z = rng.choice(3, p=[0.5, 0.3, 0.2], size=rows)
+    return np.array([-2.0, 0.5, 3.0])[z] + np.array([0.7, 0.9, 0.5])[z] * rng.normal(size=rows)
+
+
+def test_a_mixture_is_moved_as_written_by_hand() -> None:
+    y = mixture_data(80)
+    fitted = fb.fit(mixture_of(80)(*mixture_params()).condition(y=y), method="em", steps=6, progress=False)
+    w, mu, s, history = np.ones(3) / 3, np.array([-1.0, 0.0, 1.0]), np.ones(3), []
+    for _ in range(6):
+        weights = w * np.exp(-0.5 * ((y[:, None] - mu) / s) ** 2) / (s * np.sqrt(2 * np.pi))
+        history.append(np.log(weights.sum(1)).sum())
+        shares = weights / weights.sum(1, keepdims=True)
+        n = shares.sum(0)
+        w, mu = n / len(y), (shares * y[:, None]).sum(0) / n
+        s = np.sqrt((shares * (y[:, None] - mu) ** 2).sum(0) / n)
+    compare(fitted, history, (w, mu, s))
+
+
+def test_rows_by_chance_reach_the_optimum_of_all_rows() -> None:
+    rows = 100_000
+    model = mixture_of(rows)(*mixture_params()).condition(y=mixture_data(rows))
+    near = fb.fit(model, method="em", steps=600, batch=500, key=jax.random.key(1), progress=False)
+    best = fb.fit(near.model, method="em", steps=12, progress=False)
+    assert near.errors is not None
+    for name, wanted in best.params.items():
+        assert (np.abs(near.params[name] - wanted) < 4 * near.errors[name]).all()
+        assert (near.errors[name] < 0.01).all()
+
+
+def test_groups_are_moved_as_written_by_hand() -> None:
+    rng = np.random.default_rng(3)
+    group = np.arange(40) % 5
+    y = rng.normal(size=5)[group] + rng.normal(size=40)
+
+    @fb.model
+    def groups(mu: Any, tau: Any, s: Any) -> Any:
+        theta = yield dist.Normal(mu, tau).expand([5])
+        y = yield dist.Normal(theta[group], s)
+        return y
+
+    start = fb.param(0.3), fb.param(1.2, fb.Positive), fb.param(0.8, fb.Positive)
+    fitted = fb.fit(groups(*start).condition(y=y), method="em", steps=5, progress=False)
+    mu, tau, s = 0.3, 1.2, 0.8
+    for _ in range(5):
+        precision = 1 / tau**2 + 8 / s**2
+        mean = (mu / tau**2 + np.bincount(group, y) / s**2) / precision
+        mu = mean.mean()
+        tau = np.sqrt(((mean - mu) ** 2 + 1 / precision).mean())
+        s = np.sqrt(((y - mean[group]) ** 2 + 1 / precision).mean())
+    np.testing.assert_allclose(list(fitted.params.values()), [mu, tau, s], rtol=1e-8)
+    assert (np.diff(fitted.history) >= 0).all()
+
+
+def test_scores_of_rows_are_moved_as_written_by_hand() -> None:
+    rng = np.random.default_rng(4)
+    y = rng.normal(size=(30, 2)) @ rng.normal(size=(2, 3)) + 0.3 * rng.normal(size=(30, 3))
+
+    @fb.model
+    def analysis(loadings: Any, mean: Any, scales: Any) -> Any:
+        z = yield dist.Normal(0.0, 1.0).expand([30, 2]).to_event(1)
+        y = yield dist.Normal(z @ loadings + mean, scales).to_event(1)
+        return y
+
+    W, m, s = rng.normal(size=(2, 3)), np.zeros(3), np.ones(3)
+    start = fb.param(W), fb.param(m), fb.param(s, fb.Positive)
+    fitted = fb.fit(analysis(*start).condition(y=y), method="em", steps=4, progress=False)
+    for _ in range(4):  # Ghahramani and Hinton 1996, eqs. 5 and 6, with the mean as one more loading
+        C = np.linalg.inv(np.eye(2) + (W / s**2) @ W.T)
+        z = (y - m) / s**2 @ W.T @ C
+        one = np.concatenate([z, np.ones((30, 1))], axis=1)
+        second = one.T @ one
+        second[:2, :2] += 30 * C
+        both = np.linalg.solve(second, one.T @ y)
+        s = np.sqrt(((y**2).sum(0) - (both * (one.T @ y)).sum(0)) / 30)
+        W, m = both[:2], both[2]
+    assert (np.diff(fitted.history) >= 0).all()
+    for own, wanted in zip(fitted.params.values(), (W, m, s), strict=True):
+        np.testing.assert_allclose(own, wanted, rtol=1e-7, atol=1e-8)
+
+
+def test_a_prior_of_a_parameter_is_counted_in() -> None:
+    y = mixture_data(80)
+    given = mixture_of(80)(*mixture_params()).condition(y=y)
+    prior = {"weights": dist.Dirichlet(np.array([30.0, 20.0, 10.0])), "means": dist.Normal(0.0, 0.1).expand([3])}
+    by_em = fb.fit(given, method="em", prior=prior, steps=400, tolerance=1e-13, progress=False)
+    further = fb.fit(by_em.model, prior=prior, steps=100, optimizer=optax.adam(1e-3), progress=False)
+    assert further.history[0] == pytest.approx(by_em.history[-1], abs=1e-8)
+    assert further.history.max() < by_em.history[-1] + 1e-7
+    without = fb.fit(given, method="em", steps=50, progress=False)
+    assert np.abs(by_em.params["means"] - without.params["means"]).max() > 0.1
+
+
+def test_what_has_no_closed_e_step_is_refused() -> None:
+    @fb.model
+    def counts(scale: Any) -> Any:
+        z = yield dist.Normal(0.0, scale)
+        y = yield dist.Poisson(jnp.exp(z))
+        return y
+
+    with pytest.raises(Intractable, match=r"expectation–maximisation|no closed form|closed"):
+        fb.fit(counts(fb.param(1.0, fb.Positive)).condition(y=3), method="em", progress=False)
+    x, after = fb.Variable("x", fb.Real), fb.Variable("x_next", fb.Real)
+    s = fb.Variable("s_next", fb.Bint[2])
+    scale = fb.param(np.ones(2), fb.Positive)
+    step = fb.Table([[0.9, 0.1], [0.2, 0.8]], ("s", "s_next")) * dist.Normal(x, scale[s])("x_next")
+    switching = fb.Chain(
+        init=fb.Table([0.5, 0.5], ("s",)) * dist.Normal(0.0, 1.0)("x"),
+        factor=step * dist.Normal(after, 1.0)(fb.Array(np.ones(4), ("t",))),
+        time="t",
+        step={"x": "x_next", "s": "s_next"},
+    )
+    with pytest.raises(Intractable, match="'s' beside real states"):
+        fb.fit(switching, method="em", progress=False)
+
+
+def test_wrong_options_are_refused() -> None:
+    given = mixture_of(8)(*mixture_params()).condition(y=mixture_data(8))
+    with pytest.raises(UnknownName, match="'means'"):
+        fb.fit(given, method="em", prior={"mean": dist.Normal(0.0, 1.0)}, progress=False)
+    with pytest.raises(DomainError, match="'gradient' or 'em'"):
+        fb.fit(given, method="newton", progress=False)
+    with pytest.raises(DomainError, match="rows are drawn by chance"):
+        fb.fit(given, method="em", batch=4, progress=False)
+    with pytest.raises(DomainError, match="from 1 to 8"):
+        fb.fit(given, method="em", batch=9, key=jax.random.key(0), progress=False)
+    with pytest.raises(DomainError, match="neither: it raises the evidence"):
+        fb.fit(given, lambda model: 0.0, method="em", progress=False)
+
+
+def test_a_chain_is_fitted_by_gradient() -> None:
+    y, start = sequences(), start_of_hmm()
+    by_gradient = fb.fit(hmm(start, y), steps=40, progress=False)
+    history, _ = baum_welch(start, y, 1)
+    assert by_gradient.history[0] == pytest.approx(history[0], rel=1e-10)
+    assert by_gradient.history[-1] > by_gradient.history[0] + 10

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
+from numpyro.distributions import biject_to
 
 from fubini.base.arrays import Data
 from fubini.models.param import Param
@@ -26,6 +27,11 @@ def with_free(model: Any, free: Sequence[Data]) -> Any:
 def with_values(model: Any, values: Sequence[Data]) -> Any:
     """The model with its parameters at values within their supports: gradients are in the values themselves."""
     return _replaced(model, lambda param, value: param.at(value), values)
+
+
+def free_of(model: Any, values: Sequence[Data]) -> list[Data]:
+    """The unconstrained numbers behind values of the parameters."""
+    return [biject_to(param.support.value).inv(value) for param, value in zip(params(model), values, strict=True)]
 
 
 def _replaced(model: Any, make: Callable[[Param, Data], Param], numbers: Sequence[Data]) -> Any:

@@ -1,8 +1,8 @@
 """The E-step of expectation–maximisation: the evidence, and the expected statistics of every factor, in one pass back.
 
-A model is read as groups of factors, Tables or Gaussians: those of one joint distribution, or of the start of a chain
-and of its steps. Expected counts of a table are the derivatives of the log-evidence in the logarithms of its weights;
-moments of a Gaussian are those of the states that it is of, given everything.
+Tables, and chains of them: expected counts are the derivatives of the log-evidence in the logarithms of the weights.
+Chains of Gaussians: moments of neighbouring states given everything. Models of real latents whose log-density is
+quadratic in them: mean and covariance, of all of them or in each cell of a plate.
 """
 
 from __future__ import annotations
@@ -11,88 +11,108 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from fubini.base.arrays import Data
-from fubini.base.names import Name
+from fubini.base.domains import Bint
 from fubini.errors import FubiniError, Intractable, listed
 from fubini.factors.gaussian import Gaussian
 from fubini.factors.promotion import promoted
 from fubini.factors.table import Table
 from fubini.models.flat_model import FlatModel
 from fubini.models.joint import Conditioned
+from fubini.models.reading import Reading
 from fubini.questions.chain_of_sites import chain_of_sites
 from fubini.questions.expected_log import Counts, Statistics, log_cells, moments_of, shifted_by
 from fubini.questions.model_factors import model_factors
-from fubini.questions.plate_of_sites import plate_of_sites
+from fubini.questions.plate_of_sites import PLATE, plate_of_sites
 from fubini.sequence.chain import Chain
-from fubini.terms.factor import Factor, product, terms_of
-from fubini.terms.value import Variable, to_array
+from fubini.terms.factor import Factor, product, substitute, terms_of
+from fubini.terms.value import Array, Variable, to_array
 
+MOST_REALS = 2_000  # numbers whose covariance is held as a matrix
 Groups = tuple[tuple[Factor, ...], ...]
 
 
-class Terms(ABC):
-    """The factors of a model in groups, and what is asked of their product."""
+class Expectations(ABC):
+    """What expectation–maximisation asks of a model with its parameters at some values."""
+
+    @abstractmethod
+    def expect(self) -> tuple[Data, Any]:
+        """The log-evidence, and the statistics of the latents given everything."""
+
+    @abstractmethod
+    def expected_log_density(self, statistics: Any) -> Data:
+        """Q: the expectation of the log-density of data and latents, under statistics that are known."""
+
+    @abstractmethod
+    def require_closed(self) -> None:
+        """Raise where the statistics have no closed form."""
+
+
+def expectations_of(model: Any) -> Expectations:
+    """The latents of a chain or of a model with data, as tables, Gaussians or a chain."""
+    if isinstance(model, Chain):
+        return OfChain(model)
+    if not isinstance(model, Conditioned):
+        raise _not_closed(model, "it is neither a fb.Chain nor a model with data")
+    flat = FlatModel(model)
+    chain = _chain_in(flat)
+    if chain is not None:
+        return OfChain(chain)
+    plate = plate_of_sites(flat)
+    if not any(domain.is_discrete for domain in flat.reading.domains.values()):
+        return OfReals(model, flat.reading, plate is not None)
+    if plate is not None:
+        return OfTables(tuple(plate.factors), tuple(plate.variables))
+    factors, variables = flat.tables or flat.written or model_factors(flat)
+    return OfTables(tuple(factors), tuple(variables))
+
+
+def _chain_in(flat: FlatModel) -> Chain | None:
+    try:
+        made = chain_of_sites(flat, [str(name) for name in flat.reading.domains])
+    except Intractable:
+        return None
+    return None if made is None else made.chain
+
+
+# -- products of tables, and chains ---------------------------------------------------------------------------------
+
+
+class _OfFactors(Expectations):
+    """Factors in groups, and what is asked of their product."""
 
     groups: Groups
 
     @abstractmethod
-    def over(self, groups: Groups) -> Terms:
-        """The same model with other factors."""
+    def _log_evidence(self, groups: Groups) -> Data:
+        """The logarithm of the sum over all latents, of all cells and sequences together, of other factors."""
 
-    @abstractmethod
-    def log_evidence(self) -> Data:
-        """The logarithm of the sum over all latents, of all cells and sequences together."""
+    def expect(self) -> tuple[Data, list[list[Statistics]]]:
+        groups = self.groups
 
-    @abstractmethod
-    def joints(self) -> Sequence[Factor]:
-        """The distribution of the latents of each group, given everything."""
+        def evidence(logs: list[list[Data]]) -> Data:
+            pairs = [zip(group, own, strict=True) for group, own in zip(groups, logs, strict=True)]
+            return self._log_evidence(tuple(tuple(shifted_by(f, log) for f, log in each) for each in pairs))
 
-    @property
-    def has_reals(self) -> bool:
-        """Whether a latent is real."""
-        return any(not domain.is_finite for domain in self._latents().values())
+        zeros = [[jnp.zeros_like(log_cells(factor)) for factor in group] for group in groups]
+        value, counts = jax.value_and_grad(evidence)(zeros)
+        return value, [[Counts(each) for each in own] for own in counts]
 
-    def finite(self) -> set[Name]:
-        """The latents of finitely many values."""
-        return {name for name, domain in self._latents().items() if domain.is_finite}
-
-    @abstractmethod
-    def _latents(self) -> dict[Name, Any]:
-        """The latents with their domains."""
+    def expected_log_density(self, statistics: Sequence[Sequence[Statistics]]) -> Data:
+        pairs = [zip(group, own, strict=True) for group, own in zip(self.groups, statistics, strict=True)]
+        return jnp.sum(jnp.stack([known.expected_log(factor) for each in pairs for factor, known in each]))
 
 
 @dataclass(frozen=True)
-class ChainTerms(Terms):
-    """The start of a chain, and its steps."""
-
-    chain: Chain
-
-    @property
-    def groups(self) -> Groups:  # type: ignore[override]
-        return tuple(tuple(map(_closed, terms_of(factor))) for factor in (self.chain.init, self.chain.factor))
-
-    def over(self, groups: Groups) -> Terms:
-        return ChainTerms(self.chain.over(*(product(*group) for group in groups)))
-
-    def log_evidence(self) -> Data:
-        return _total(self.chain.log_evidence())
-
-    def joints(self) -> Sequence[Factor]:
-        smooth = self.chain.smooth()
-        return smooth.initial, smooth.pairs
-
-    def _latents(self) -> dict[Name, Any]:
-        return self.chain.domains
-
-
-@dataclass(frozen=True)
-class JointTerms(Terms):
-    """Factors of latents that are summed out in every cell of a plate, or of all of a model."""
+class OfTables(_OfFactors):
+    """Factors of latents of finitely many values, summed out of each cell of a plate, or of all of a model."""
 
     factors: tuple[Factor, ...]
     variables: tuple[Variable, ...]
@@ -101,74 +121,63 @@ class JointTerms(Terms):
     def groups(self) -> Groups:  # type: ignore[override]
         return (tuple(map(_closed, self.factors)),)
 
-    def over(self, groups: Groups) -> Terms:
-        return replace(self, factors=groups[0])
+    @property
+    def rows(self) -> int:
+        """The cells of its plate; none where it has no plate."""
+        sizes = [factor.inputs[PLATE].extent for factor in self.factors if PLATE in factor.inputs]
+        return sizes[0] if sizes else 0
 
-    def log_evidence(self) -> Data:
-        return _total(product(*self.factors).sum(*(variable.name for variable in self.variables)).log())
+    def at(self, rows: Data) -> OfTables:
+        """Some of the cells of the plate."""
+        index = Array._of(rows, (PLATE,), {PLATE: Bint[len(rows)]}, Bint[self.rows])
+        own = tuple(substitute(f, {PLATE: index}) if PLATE in f.inputs else f for f in self.factors)
+        return replace(self, factors=own)
 
-    def joints(self) -> Sequence[Factor]:
-        names = [variable.name for variable in self.variables]
-        return (promoted(product(*self.factors).normalize(*names)),)
+    def _log_evidence(self, groups: Groups) -> Data:
+        return _total(product(*groups[0]).sum(*(variable.name for variable in self.variables)).log())
 
-    def _latents(self) -> dict[Name, Any]:
-        return {variable.name: variable.output for variable in self.variables}
-
-
-def terms_in(model: Any) -> Terms:
-    """The factors of a chain or of a model with data."""
-    if isinstance(model, Chain):
-        return ChainTerms(model)
-    if not isinstance(model, Conditioned):
-        raise _not_closed(model, "it is neither a fb.Chain nor a model with data")
-    flat = FlatModel(model)
-    chain = chain_of_sites(flat, [str(name) for name in flat.reading.domains])
-    if chain is not None:
-        return ChainTerms(chain.chain)
-    plate = plate_of_sites(flat)
-    if plate is not None:
-        return JointTerms(tuple(plate.factors), tuple(plate.variables))
-    factors, variables = flat.tables or flat.written or model_factors(flat)
-    return JointTerms(tuple(factors), tuple(variables))
+    def require_closed(self) -> None:
+        real = [variable.name for variable in self.variables if not variable.output.is_finite]
+        if real:
+            raise _not_closed(product(*self.factors), f"{listed(real)} beside latents of finitely many values")
+        _ = self.groups
 
 
-def expectation_step(terms: Terms) -> tuple[Data, list[list[Statistics]]]:
-    """The log-evidence, and the statistics of each factor of each group."""
-    groups = terms.groups
-    if terms.has_reals:
-        ready = terms.over(groups)
-        joints = ready.joints()
-        return ready.log_evidence(), [
-            [_under(joint, factor) for factor in group] for joint, group in zip(joints, groups, strict=True)
+@dataclass(frozen=True)
+class OfChain(_OfFactors):
+    """The start of a chain, and its steps."""
+
+    chain: Chain
+
+    @property
+    def groups(self) -> Groups:  # type: ignore[override]
+        return tuple(tuple(map(_closed, terms_of(factor))) for factor in (self.chain.init, self.chain.factor))
+
+    def _over(self, groups: Groups) -> Chain:
+        return self.chain.over(*(product(*group) for group in groups))
+
+    def _log_evidence(self, groups: Groups) -> Data:
+        return _total(self._over(groups).log_evidence())
+
+    def expect(self) -> tuple[Data, list[list[Statistics]]]:
+        if all(domain.is_finite for domain in self.chain.domains.values()):
+            return super().expect()
+        groups = self.groups
+        chain = self._over(groups)
+        smooth = chain.smooth()
+        return _total(chain.log_evidence()), [
+            [_under(joint, factor) for factor in group]
+            for joint, group in zip((smooth.initial, smooth.pairs), groups, strict=True)
         ]
 
-    def evidence(logs: list[list[Data]]) -> Data:
-        shifted = [
-            tuple(shifted_by(f, log) for f, log in zip(group, of, strict=True))  # type: ignore[arg-type]
-            for group, of in zip(groups, logs, strict=True)
-        ]
-        return terms.over(tuple(shifted)).log_evidence()
-
-    zeros = [[jnp.zeros_like(log_cells(factor)) for factor in group] for group in groups]
-    value, counts = jax.value_and_grad(evidence)(zeros)
-    return value, [[Counts(each) for each in of] for of in counts]
-
-
-def expected_log_density(terms: Terms, statistics: Sequence[Sequence[Statistics]]) -> Data:
-    """Q: the expectation of the logarithm of the product of all factors, of other parameters, under what is known."""
-    parts = [
-        known.expected_log(factor)
-        for group, of in zip(terms.groups, statistics, strict=True)
-        for factor, known in zip(group, of, strict=True)
-    ]
-    return jnp.sum(jnp.stack(parts))
-
-
-def require_closed(terms: Terms) -> None:
-    """Raise where a factor is neither a table nor a Gaussian, or where latents are of both kinds."""
-    own = terms.groups
-    if terms.has_reals and terms.finite():
-        raise _not_closed(product(*own[0]), f"{listed(terms.finite())} beside real latents: a mixture")
+    def require_closed(self) -> None:
+        states = {name: self.chain.domains[name] for name in self.chain.links.before}
+        finite = [name for name, domain in states.items() if domain.is_finite]
+        if finite and len(finite) < len(states):
+            raise _not_closed(self.chain, f"{listed(finite)} beside real states")
+        if self.chain.globals and not finite:
+            raise _not_closed(self.chain, f"{listed(self.chain.globals)} of all steps beside real states")
+        _ = self.groups
 
 
 def _under(joint: Factor, factor: Factor) -> Statistics:
@@ -187,8 +196,82 @@ def _closed(factor: Factor) -> Factor:
     except FubiniError as error:
         raise _not_closed(factor, f"{error}".splitlines()[0]) from None
     if not isinstance(made, Table | Gaussian):
-        raise _not_closed(factor, f"it is a {type(made).__name__}")
+        raise _not_closed(factor, "it is neither a table nor linear with normal noise")
     return made
+
+
+# -- real latents ---------------------------------------------------------------------------------------------------
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["mean", "covariance"], meta_fields=[])
+@dataclass(frozen=True)
+class NormalLatents:
+    """Mean and covariance of real latents given the data, in each cell."""
+
+    mean: Data
+    covariance: Data
+
+
+@dataclass(frozen=True)
+class OfReals(Expectations):
+    """Real latents in which the log-density is quadratic: all together, or in each cell of a plate by itself."""
+
+    model: Conditioned
+    reading: Reading
+    is_plate: bool
+
+    @property
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        return {str(name): domain.shape for name, domain in self.reading.domains.items()}
+
+    @property
+    def _cells(self) -> int:
+        return next(iter(self._shapes.values()))[0] if self.is_plate else 1
+
+    def _size(self, shape: tuple[int, ...]) -> int:
+        return math.prod(shape[1:] if self.is_plate else shape)
+
+    def _log_density(self, latents: Data) -> Data:
+        """log p(data, latents), of latents in rows: a row for each cell."""
+        values, start = {}, 0
+        for name, shape in self._shapes.items():
+            values[name] = latents[:, start : start + self._size(shape)].reshape(shape)
+            start += self._size(shape)
+        return self.reading.log_density(values)
+
+    def _curvature(self, latents: Data) -> Data:
+        """The matrix of second derivatives of each cell."""
+        slope, size = jax.grad(self._log_density), latents.shape[1]
+        columns = jax.vmap(lambda e: jax.jvp(slope, (latents,), (jnp.broadcast_to(e, latents.shape),))[1])
+        return jnp.moveaxis(columns(jnp.eye(size, dtype=latents.dtype)), 0, -1)
+
+    def expect(self) -> tuple[Data, NormalLatents]:
+        """Quadratic in z:  m = z − H⁻¹ g,  C = −H⁻¹,  log p = log p(m) + ½ Σ log det 2πC"""
+        zero = jnp.zeros((self._cells, sum(map(self._size, self._shapes.values()))), jnp.result_type(float))
+        root = jnp.linalg.cholesky(-self._curvature(zero))
+        slope = jax.grad(self._log_density)(zero)
+        mean = jax.scipy.linalg.cho_solve((root, True), slope[..., None])[..., 0]
+        half = jax.scipy.linalg.solve_triangular(root, jnp.broadcast_to(jnp.eye(zero.shape[1]), root.shape), lower=True)
+        logs = jnp.log(jnp.diagonal(root, axis1=-2, axis2=-1))
+        log_evidence = self._log_density(mean) - jnp.sum(logs) + zero.size * math.log(2 * math.pi) / 2
+        return log_evidence, NormalLatents(mean, jnp.swapaxes(half, -1, -2) @ half)
+
+    def expected_log_density(self, statistics: NormalLatents) -> Data:
+        """E[log p]  =  log p(m) + ½ Σ tr(H C)"""
+        spread = jnp.sum(self._curvature(statistics.mean) * statistics.covariance)
+        return self._log_density(statistics.mean) + spread / 2
+
+    def require_closed(self) -> None:
+        size = sum(map(self._size, self._shapes.values()))
+        if size > MOST_REALS:
+            raise _not_closed(self.model, f"a covariance of {size:,} latents in one matrix")
+        bounded = [name for name, domain in self.reading.domains.items() if domain.kind != "real"]
+        if bounded:
+            raise _not_closed(self.model, f"{listed(bounded)}: not on all real numbers")
+        exact = float(self.model.log_evidence())
+        own = float(self.expect()[0])
+        if not np.isclose(own, exact, rtol=1e-4, atol=1e-3):
+            raise _not_closed(self.model, "its log-density is not quadratic in the latents")
 
 
 def _not_closed(what: Any, reason: str) -> Intractable:

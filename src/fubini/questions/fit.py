@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpyro.distributions import biject_to
 from tqdm.auto import tqdm
 
 from fubini.base.arrays import Data, is_jax, precision
@@ -21,6 +20,7 @@ from fubini.models.joint import Conditioned
 from fubini.models.learnt import params, with_free
 from fubini.models.options import require_options
 from fubini.questions.maximise_expectation import fit_by_em
+from fubini.questions.stochastic_em import fit_by_stochastic_em
 from fubini.sequence.chain import Chain
 from fubini.show.printed_form import Block, Shown, Words, display_form, print_form
 from fubini.terms.numbers import shown_array
@@ -35,6 +35,7 @@ class Fitted(NamedTuple):
 
     model: Any
     history: np.ndarray
+    errors: dict[str, np.ndarray] | None = None  # standard errors of `params`, where rows were drawn by chance
 
     @property
     def params(self) -> dict[str, np.ndarray]:
@@ -66,6 +67,8 @@ def fit(
     optimizer: Any = None,
     prior: Mapping[str, Distribution] | None = None,
     tolerance: float = 1e-10,
+    batch: int | None = None,
+    key: Data | None = None,
     progress: bool = True,
     **options: Any,
 ) -> Fitted:
@@ -75,7 +78,8 @@ def fit(
     other sites summed out exactly, and the log-density of a prior of parameters by name. By gradient the optimizer is
     optax's; Adam with a rate of 0.05 unless given. `method="em"` is expectation–maximisation, for latents whose
     expected statistics have a closed form (tables, Gaussians and chains of them): no step lowers the objective, and it
-    ends where one gains no more than the tolerance, relatively.
+    ends where one gains no more than the tolerance, relatively. With `batch=` and a key it takes so many rows of a
+    plate at a time; `errors` are then the standard errors of what the whole plate would give.
 
     >>> from fubini import dist
     >>> data = np.array([1.0, 2.0, 3.0])
@@ -84,9 +88,27 @@ def fit(
     >>> [round(float(value), 3) for value in fitted.params.values()]
     [2.0, 0.816]
     """
-    require_options("fit", options, ("objective", "method", "steps", "optimizer", "prior", "tolerance", "progress"))
-    learnt = params(model)
-    if not learnt:
+    known = ("objective", "method", "steps", "optimizer", "prior", "tolerance", "batch", "key", "progress")
+    require_options("fit", options, known)
+    _require_sound(model, method, objective is not None or optimizer is not None, steps, batch, key)
+    log_prior, errors = _log_prior(model, prior or {}), None
+    float64 = not any(map(is_jax, jax.tree_util.tree_leaves(model)))
+    with precision(float64):
+        if method == "gradient":
+            free, history = _fit_by_gradient(model, _goal(model, objective, log_prior), steps, optimizer, progress)
+        elif batch is None:
+            free, history = fit_by_em(model, log_prior, steps, tolerance, progress)
+        else:
+            free, history, spread = fit_by_stochastic_em(model, log_prior, steps, batch, key, progress)
+            errors = {name: np.asarray(each) for name, each in zip(_names(model), spread, strict=True)}
+    if float64:
+        free = jax.tree_util.tree_map(np.asarray, free)
+    return Fitted(with_free(model, free), np.asarray(history), errors)
+
+
+def _require_sound(model: Any, method: str, has_goal: bool, steps: Any, batch: Any, key: Any) -> None:
+    """Raise where there is nothing to learn, or a method is asked for what it does not take."""
+    if not params(model):
         raise DomainError(
             f"fitting {model}", expected="at least one parameter", advice="mark it: fb.param(1.0, fb.Positive)"
         )
@@ -94,23 +116,18 @@ def fit(
         raise DomainError(f"fitting in {steps!r} steps", expected="a positive whole number")
     if method not in ("gradient", "em"):
         raise DomainError(f"fitting by method={method!r}", expected="'gradient' or 'em'")
-    if method == "em" and (objective is not None or optimizer is not None):
+    if method == "em" and has_goal:
         raise DomainError(
             "fitting by expectation–maximisation with an objective or an optimizer",
             expected="neither: it raises the evidence, by steps of its own",
             advice='method="gradient" takes both',
         )
-    log_prior = _log_prior(model, prior or {})
-    float64 = not any(map(is_jax, jax.tree_util.tree_leaves(model)))
-    with precision(float64):
-        if method == "em":
-            values, history = fit_by_em(model, log_prior, steps, tolerance, progress)
-            free = [biject_to(one.support.value).inv(value) for one, value in zip(learnt, values, strict=True)]
-        else:
-            free, history = _fit_by_gradient(model, _goal(model, objective, log_prior), steps, optimizer, progress)
-    if float64:
-        free = jax.tree_util.tree_map(np.asarray, free)
-    return Fitted(with_free(model, free), np.asarray(history))
+    if (batch is None) != (key is None) or (batch is not None and method != "em"):
+        raise DomainError(
+            f"fitting by method={method!r} with batch={batch!r} and key={key!r}",
+            expected='both, for method="em", or neither: rows are drawn by chance',
+            advice='fb.fit(post, method="em", batch=1000, key=jax.random.key(0))',
+        )
 
 
 def _names(model: Any) -> list[str]:

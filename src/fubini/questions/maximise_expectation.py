@@ -16,9 +16,9 @@ from tqdm.auto import tqdm
 
 from fubini.base.arrays import Data
 from fubini.errors import DataError
-from fubini.models.learnt import params, with_values
+from fubini.models.learnt import free_of, params, with_values
 from fubini.numerics.block_ascent import Block, maximise, separable
-from fubini.questions.expectation_step import expectation_step, expected_log_density, require_closed, terms_in
+from fubini.questions.expectation_step import expectations_of
 
 LogPrior = Callable[[Sequence[Data]], Data]
 
@@ -26,18 +26,18 @@ LogPrior = Callable[[Sequence[Data]], Data]
 def fit_by_em(
     model: Any, log_prior: LogPrior, steps: int, tolerance: float, progress: bool
 ) -> tuple[list[Data], list[float]]:
-    """The values of the parameters after so many steps, or where one gains less, and the objective before each step."""
+    """The unconstrained parameters after so many steps, or where one gains less, and the objective before each step."""
     blocks = [Block(param.support.value) for param in params(model)]
     values = [jnp.asarray(param.value) for param in params(model)]
-    require_closed(terms_in(model))
+    expectations_of(model).require_closed()
 
     @jax.jit
     def expected(values: Sequence[Data], statistics: Any) -> Data:
-        return expected_log_density(terms_in(with_values(model, values)), statistics) + log_prior(values)
+        return expectations_of(with_values(model, values)).expected_log_density(statistics) + log_prior(values)
 
     @jax.jit
     def know(values: list[Data]) -> tuple[Data, Any]:
-        log_evidence, statistics = expectation_step(terms_in(with_values(model, values)))
+        log_evidence, statistics = expectations_of(with_values(model, values)).expect()
         return log_evidence + log_prior(values), statistics
 
     @jax.jit
@@ -56,7 +56,7 @@ def fit_by_em(
             if len(history) > 1 and history[-1] - history[-2] <= tolerance * (1 + abs(history[-1])):
                 break
             values = move(values, statistics)
-    return values, history
+    return free_of(model, values), history
 
 
 def _require_finite(objective: float, step: int) -> float:
