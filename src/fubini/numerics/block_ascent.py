@@ -96,11 +96,15 @@ def _at(function: Function, blocks: Sequence[Block], coordinates: Sequence[Data]
 def separable(function: Function, blocks: Sequence[Block], start: Sequence[Data]) -> list[Block]:
     """The blocks, each told whether its second derivatives are a diagonal, as two probes of random signs say."""
     goal = partial(_at, function, blocks)
-    given = tuple(block.to_free(value) for block, value in zip(blocks, start, strict=True))
-    return [
-        Block(block.support, block.is_simplex or bool(jax.jit(_is_diagonal, static_argnums=(0, 2))(goal, given, b)))
-        for b, block in enumerate(blocks)
-    ]
+
+    @jax.jit
+    def probe(start: Sequence[Data]) -> list[Data]:
+        given = tuple(block.to_free(value) for block, value in zip(blocks, start, strict=True))
+        return [
+            jnp.asarray(True) if block.is_simplex else _is_diagonal(goal, given, b) for b, block in enumerate(blocks)
+        ]
+
+    return [Block(block.support, bool(alone)) for block, alone in zip(blocks, probe(list(start)), strict=True)]
 
 
 def _alone(goal: Function, coordinates: Sequence[Data], b: int) -> Callable[[Data], Data]:

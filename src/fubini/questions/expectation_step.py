@@ -20,6 +20,7 @@ import numpy as np
 
 from fubini.base.arrays import Data
 from fubini.base.domains import Bint
+from fubini.distributions.density import Density
 from fubini.errors import FubiniError, Intractable, listed
 from fubini.factors.gaussian import Gaussian
 from fubini.factors.promotion import promoted
@@ -28,12 +29,13 @@ from fubini.models.flat_model import FlatModel
 from fubini.models.joint import Conditioned
 from fubini.models.reading import Reading
 from fubini.questions.chain_of_sites import chain_of_sites
+from fubini.questions.data_summaries import summary_of
 from fubini.questions.expected_log import Counts, Statistics, log_cells, moments_of, shifted_by
 from fubini.questions.model_factors import model_factors
 from fubini.questions.plate_of_sites import PLATE, plate_of_sites
 from fubini.sequence.chain import Chain
 from fubini.terms.factor import Factor, product, substitute, terms_of
-from fubini.terms.value import Array, Variable, to_array
+from fubini.terms.value import Array, Variable, to_array, to_value
 
 MOST_REALS = 2_000  # numbers whose covariance is held as a matrix
 Groups = tuple[tuple[Factor, ...], ...]
@@ -88,7 +90,12 @@ def _chain_in(flat: FlatModel) -> Chain | None:
 class _OfFactors(Expectations):
     """Factors in groups, and what is asked of their product."""
 
-    groups: Groups
+    written: Groups
+
+    @property
+    def groups(self) -> Groups:
+        """The factors as Tables and Gaussians."""
+        return tuple(tuple(map(_closed, group)) for group in self.written)
 
     @abstractmethod
     def _log_evidence(self, groups: Groups) -> Data:
@@ -103,11 +110,12 @@ class _OfFactors(Expectations):
 
         zeros = [[jnp.zeros_like(log_cells(factor)) for factor in group] for group in groups]
         value, counts = jax.value_and_grad(evidence)(zeros)
-        return value, [[Counts(each) for each in own] for own in counts]
+        triples = [zip(*each, strict=True) for each in zip(self.written, groups, counts, strict=True)]
+        return value, [[_counted(term, factor, own) for term, factor, own in each] for each in triples]
 
     def expected_log_density(self, statistics: Sequence[Sequence[Statistics]]) -> Data:
-        pairs = [zip(group, own, strict=True) for group, own in zip(self.groups, statistics, strict=True)]
-        return jnp.sum(jnp.stack([known.expected_log(factor) for each in pairs for factor, known in each]))
+        pairs = [zip(group, own, strict=True) for group, own in zip(self.written, statistics, strict=True)]
+        return jnp.sum(jnp.stack([_expected_log(term, known) for each in pairs for term, known in each]))
 
 
 @dataclass(frozen=True)
@@ -118,8 +126,8 @@ class OfTables(_OfFactors):
     variables: tuple[Variable, ...]
 
     @property
-    def groups(self) -> Groups:  # type: ignore[override]
-        return (tuple(map(_closed, self.factors)),)
+    def written(self) -> Groups:  # type: ignore[override]
+        return (self.factors,)
 
     @property
     def rows(self) -> int:
@@ -150,8 +158,8 @@ class OfChain(_OfFactors):
     chain: Chain
 
     @property
-    def groups(self) -> Groups:  # type: ignore[override]
-        return tuple(tuple(map(_closed, terms_of(factor))) for factor in (self.chain.init, self.chain.factor))
+    def written(self) -> Groups:  # type: ignore[override]
+        return tuple(tuple(terms_of(factor)) for factor in (self.chain.init, self.chain.factor))
 
     def _over(self, groups: Groups) -> Chain:
         return self.chain.over(*(product(*group) for group in groups))
@@ -164,10 +172,11 @@ class OfChain(_OfFactors):
             return super().expect()
         groups = self.groups
         chain = self._over(groups)
-        smooth = chain.smooth()
+        pairs = chain.smooth_pairs()
+        first = substitute(pairs, {chain.time: to_value(0)}).sum(*chain.links.after)
         return _total(chain.log_evidence()), [
             [_under(joint, factor) for factor in group]
-            for joint, group in zip((smooth.initial, smooth.pairs), groups, strict=True)
+            for joint, group in zip((promoted(first), pairs), groups, strict=True)
         ]
 
     def require_closed(self) -> None:
@@ -178,6 +187,20 @@ class OfChain(_OfFactors):
         if self.chain.globals and not finite:
             raise _not_closed(self.chain, f"{listed(self.chain.globals)} of all steps beside real states")
         _ = self.groups
+
+
+def _counted(term: Factor, factor: Factor, counts: Data) -> Counts:
+    """The counts of the cells of a factor; of a density of data, the weights of the points that stand for these."""
+    summary = summary_of(term)
+    return Counts(counts) if summary is None else Counts(summary.weights(counts, factor), is_of_points=True)
+
+
+def _expected_log(term: Factor, known: Statistics) -> Data:
+    if isinstance(known, Counts) and known.is_of_points:
+        summary = summary_of(term)
+        assert summary is not None and isinstance(term, Density), "points stand for the data of a density"
+        return known.expected_log(summary.at_points(term))
+    return known.expected_log(_closed(term))
 
 
 def _under(joint: Factor, factor: Factor) -> Statistics:

@@ -24,17 +24,18 @@ from fubini.terms.factor import Factor
 Names = tuple[Name, ...]
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["cells"], meta_fields=[])
+@partial(jax.tree_util.register_dataclass, data_fields=["cells"], meta_fields=["is_of_points"])
 @dataclass(frozen=True)
 class Counts:
-    """Expected counts of the cells of a table, in the order of its names."""
+    """Expected counts of the cells of a table, in the order of its names; or weights of points that stand for data."""
 
     cells: Data
+    is_of_points: bool = False
 
     def expected_log(self, factor: Factor) -> Data:
         """Σ c log f, where a cell that is never met may be impossible."""
-        logs = log_cells(factor)
-        return jnp.sum(jnp.where(self.cells > 0, self.cells * jnp.where(self.cells > 0, logs, 0.0), 0.0))
+        met = self.cells != 0
+        return jnp.sum(jnp.where(met, self.cells * jnp.where(met, log_cells(factor), 0.0), 0.0))
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["count", "mean", "scatter"], meta_fields=["names"])
