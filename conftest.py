@@ -6,10 +6,11 @@ from importlib.metadata import version
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")  # read when jax is first imported, which is here
 # Most of the time of the tests is XLA's, compiling: a third of it without its polish, its fusion emitters and threads.
+# Eight devices are for tests/scale.
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 os.environ.setdefault(
     "XLA_FLAGS",
-    "--xla_force_host_platform_device_count=8 --xla_cpu_parallel_codegen_split_count=1"  # eight devices, for tests/scale
+    "--xla_force_host_platform_device_count=8 --xla_cpu_parallel_codegen_split_count=1"
     + " --xla_cpu_use_fusion_emitters=false" * version("jaxlib").startswith("0.10."),  # XLA stops at a flag it lacks
 )
 
