@@ -61,12 +61,15 @@ class Param(Value):
     def _ground(self, *children: Array) -> Array:
         return Array._of(self.value, (), {}, self.output)
 
-    def notation(self) -> Notation:
-        if is_traced(self.free):
-            return Call("param", (Symbol("…"),))
+    @property
+    def printed(self) -> str:
+        """The value as it is printed, for which nothing is compiled where its support is known in closed form."""
         written = _WRITTEN.get(type(self.support.value))
         value = np.asarray(self.value if written is None else written(np.asarray(self.free)))
-        return Call("param", (Symbol(shown_array(value) if value.ndim else f"{value.item():.7g}"),))
+        return shown_array(value) if value.ndim else f"{value.item():.7g}"
+
+    def notation(self) -> Notation:
+        return Call("param", (Symbol("…" if is_traced(self.free) else self.printed),))
 
 
 def param(value: Any, support: Domain | Any = Real, *, name: str = "") -> Param:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -44,11 +44,15 @@ class Block:
 
     def to_free(self, value: Data) -> Data:
         """The coordinates that are moved: unconstrained numbers; probabilities as they are."""
-        return value if self.is_simplex else biject_to(self.support).inv(value)
+        return value if self.is_simplex else self._from_free.inv(value)
 
     def to_value(self, free: Data) -> Data:
         """The value at these coordinates."""
-        return free if self.is_simplex else biject_to(self.support)(free)
+        return free if self.is_simplex else self._from_free(free)
+
+    @property
+    def _from_free(self) -> Any:
+        return cast(Any, biject_to)(self.support)
 
 
 class _State(NamedTuple):
@@ -70,7 +74,7 @@ def maximise(function: Function, blocks: Sequence[Block], start: Sequence[Data])
     """
     given = tuple(block.to_free(value) for block, value in zip(blocks, start, strict=True))
     goal = partial(_at, function, blocks)
-    precision = max((jnp.finfo(each.dtype).eps for each in given), default=1e-16)
+    precision = max((_resolution(each) for each in given), default=1e-16)
     tolerance = 1e-12 if precision < 1e-12 else 1e-6
 
     def sweep(state: _State) -> _State:
@@ -89,6 +93,15 @@ def maximise(function: Function, blocks: Sequence[Block], start: Sequence[Data])
     return [block.to_value(each) for block, each in zip(blocks, last.coordinates, strict=True)]
 
 
+def _slope(function: Callable[[Data], Data]) -> Callable[[Data], Data]:
+    return cast(Any, jax.grad)(function)
+
+
+def _resolution(array: Data) -> float:
+    """The relative distance of neighbouring numbers."""
+    return float(np.finfo(array.dtype).eps)
+
+
 def _at(function: Function, blocks: Sequence[Block], coordinates: Sequence[Data]) -> Data:
     return function([block.to_value(each) for block, each in zip(blocks, coordinates, strict=True)])
 
@@ -104,7 +117,8 @@ def separable(function: Function, blocks: Sequence[Block], start: Sequence[Data]
             jnp.asarray(True) if block.is_simplex else _is_diagonal(goal, given, b) for b, block in enumerate(blocks)
         ]
 
-    return [Block(block.support, bool(alone)) for block, alone in zip(blocks, probe(list(start)), strict=True)]
+    answers = cast(Callable[..., list[Data]], probe)(list(start))
+    return [Block(block.support, bool(alone)) for block, alone in zip(blocks, answers, strict=True)]
 
 
 def _alone(goal: Function, coordinates: Sequence[Data], b: int) -> Callable[[Data], Data]:
@@ -114,11 +128,11 @@ def _alone(goal: Function, coordinates: Sequence[Data], b: int) -> Callable[[Dat
 
 def _is_diagonal(goal: Function, coordinates: tuple[Data, ...], b: int) -> Data:
     own = coordinates[b]
-    slope = jax.grad(_alone(goal, coordinates, b))
-    signs = jnp.asarray(np.random.default_rng(0).choice([-1.0, 1.0], size=(2, *own.shape)), own.dtype)
+    slope = _slope(_alone(goal, coordinates, b))
+    signs: Data = jnp.asarray(np.random.default_rng(0).choice([-1.0, 1.0], size=(2, *own.shape)), own.dtype)
     diagonal, *probes = (jax.jvp(slope, (own,), (each,))[1] for each in (jnp.ones_like(own), *signs))
     size = jnp.max(jnp.abs(diagonal), initial=0.0)
-    near = 1e3 * jnp.finfo(own.dtype).eps * size
+    near = 1e3 * _resolution(own) * size
     return jnp.all(jnp.stack([jnp.abs(probe - s * diagonal) <= near for probe, s in zip(probes, signs, strict=True)]))
 
 
@@ -127,8 +141,8 @@ def _moved(goal: Function, block: Block, coordinates: tuple[Data, ...], b: int) 
     if not own.size:
         return own
     if block.is_simplex:
-        return _probabilities(own, jax.grad(alone)(own))
-    slope = jax.grad(alone)
+        return _probabilities(own, _slope(alone)(own))
+    slope = _slope(alone)
     change = _each(slope, own) if block.is_separable else _together(slope, own)
     if block.has_ends:
         change = jnp.clip(change, -FARTHEST, FARTHEST)
@@ -145,18 +159,22 @@ def _probabilities(p: Data, slope: Data) -> Data:
 def _each(slope: Callable[[Data], Data], own: Data) -> Data:
     """g / |h| for every number by itself."""
     g, h = jax.jvp(slope, (own,), (jnp.ones_like(own),))
-    return jnp.where(g == 0, 0.0, g / jnp.maximum(jnp.abs(h), jnp.finfo(own.dtype).tiny))
+    return jnp.where(g == 0, 0.0, g / jnp.maximum(jnp.abs(h), float(np.finfo(own.dtype).tiny)))
 
 
 def _together(slope: Callable[[Data], Data], own: Data) -> Data:
     """|H|⁻¹ g, by the eigenvalues of the matrix of second derivatives; by conjugate gradients where that is large."""
     g = slope(own)
     if own.size > MOST_TOGETHER:
-        change, _ = jax.scipy.sparse.linalg.cg(lambda v: -jax.jvp(slope, (own,), (v,))[1], g, tol=1e-10, maxiter=200)
+
+        def curvature(v: Data) -> Data:
+            return -jax.jvp(slope, (own,), (v,))[1]
+
+        change, _ = jax.scipy.sparse.linalg.cg(curvature, g, tol=1e-10, maxiter=200)
         return change
-    hessian = jax.jacfwd(slope)(own).reshape(own.size, own.size)
-    values, vectors = jnp.linalg.eigh((hessian + hessian.T) / 2)
-    least = jnp.finfo(own.dtype).eps * jnp.max(jnp.abs(values))
+    hessian = cast(Any, jax.jacfwd)(slope)(own).reshape(own.size, own.size)
+    values, vectors = cast(Any, jnp.linalg.eigh)((hessian + hessian.T) / 2)
+    least = _resolution(own) * jnp.max(jnp.abs(values))
     along = vectors.T @ g.ravel() / jnp.maximum(jnp.abs(values), least)
     return (vectors @ along).reshape(own.shape)
 
@@ -164,7 +182,7 @@ def _together(slope: Callable[[Data], Data], own: Data) -> Data:
 def _shortened(alone: Callable[[Data], Data], own: Data, change: Data) -> Data:
     """own + t · change for the first t = 1, ½, ¼, … at which the function is no less, up to rounding."""
     before = alone(own)
-    slack = 4 * jnp.finfo(own.dtype).eps * jnp.abs(before)
+    slack = 4 * _resolution(own) * jnp.abs(before)
 
     def falls(state: tuple[Data, Data]) -> Data:
         t, count = state

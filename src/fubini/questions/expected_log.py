@@ -19,6 +19,7 @@ from fubini.base.names import Name
 from fubini.factors.gaussian import Gaussian
 from fubini.factors.table import Table
 from fubini.numerics.named_axes import align
+from fubini.numerics.quadratic_elimination import Conditional
 from fubini.terms.factor import Factor
 
 Names = tuple[Name, ...]
@@ -77,7 +78,7 @@ def log_cells(factor: Factor) -> Data:
     return jnp.where(weights > 0, logs, -jnp.inf)
 
 
-def shifted_by(factor: Table, logs: Data) -> Table:
+def shifted_by(factor: Factor, logs: Data) -> Factor:
     """The table times exp of an array over its names."""
     return factor * Table.from_log(logs, dict(factor.inputs))
 
@@ -95,7 +96,7 @@ def moments_of(joint: Gaussian, factor: Gaussian, weight: float = 1.0) -> Moment
     return _summed(mean, covariance, names, kept, weight)
 
 
-def _without_others(joint: Gaussian, reals: Sequence[Name]) -> object:
+def _without_others(joint: Gaussian, reals: Sequence[Name]) -> Conditional:
     others = [name for name, _ in joint.reals if name not in reals]
     marginal = joint.sum(*others)._joined()
     assert isinstance(marginal, Gaussian)

@@ -23,7 +23,6 @@ from fubini.questions.maximise_expectation import fit_by_em
 from fubini.questions.stochastic_em import fit_by_stochastic_em
 from fubini.sequence.chain import Chain
 from fubini.show.printed_form import Block, Shown, Words, display_form, print_form
-from fubini.terms.numbers import shown_array
 from fubini.terms.value import Value, to_array
 
 REPORTS = 20  # how often progress is shown
@@ -46,9 +45,10 @@ class Fitted(NamedTuple):
         first, last = self.history[0], self.history[-1]
         count = f"{len(self.history)} step{'s' * (len(self.history) != 1)}"
         yield Words(f"fitted in {count}, objective {first:.6g} → {last:.6g}")
-        yield from (
-            Words(f"{name} = {shown_array(np.asarray(value))}") for name, value in [*self.params.items()][:SHOWN]
-        )
+        named = [(n, one) for n, one in zip(_names(self.model), params(self.model), strict=True) if not n.isdigit()]
+        yield from (Words(f"{name} = {one.printed}") for name, one in named[:SHOWN])
+        if len(named) > SHOWN:
+            yield Words(f"… and {len(named) - SHOWN} more in `params`")
         yield from self.model._form() if isinstance(self.model, Shown) else [Words(repr(self.model))]
 
     def __repr__(self) -> str:
