@@ -17,6 +17,7 @@ from fubini.factors.gaussian import Gaussian
 from fubini.factors.table import Table
 from fubini.models.flavour import Sites
 from fubini.models.joint import Joint
+from fubini.models.network_evidence import finding_name
 from fubini.models.operator_sites import Symbols
 from fubini.models.sample import Choice, Deterministic, Run
 from fubini.terms.factor import Factor, substitute
@@ -29,9 +30,15 @@ class JointNetwork(Joint):
 
     ordered = False
 
-    def __init__(self, factors: Mapping[str, Factor], fixed: Mapping[str, Any] = MappingProxyType({})) -> None:
+    def __init__(
+        self,
+        factors: Mapping[str, Factor],
+        fixed: Mapping[str, Any] = MappingProxyType({}),
+        findings: Mapping[str, Factor] = MappingProxyType({}),
+    ) -> None:
         self.tables = dict(factors)  # by child, parents first
         self.fixed = dict(fixed)  # values of children that are set from outside
+        self.findings = dict(findings)  # soft evidence: weights of the values of variables
 
     def sites(self) -> Sites:
         values: dict[str, Any] = {}
@@ -43,6 +50,9 @@ class JointNetwork(Joint):
                 name: _placed(values[str(name)], factor, name) for name in factor.inputs if name != child
             }
             values[child] = yield child, distribution_of(substitute(factor, given) if given else factor, child)
+        for name, weights in self.findings.items():
+            at: dict[Name, Value] = {name: _placed(values[name], weights, name)}
+            yield finding_name(name, self.tables), substitute(weights, at)
 
     def run(self, choice: Choice) -> Run:
         if not isinstance(choice, Symbols):
@@ -55,21 +65,23 @@ class JointNetwork(Joint):
             values[child] = choice.symbol(child, factor.inputs[child])
             given: dict[Name, Value] = {name: _placed(values[str(name)], factor, name) for name in factor.inputs}
             choice.factors.append(substitute(factor, given))
+        for name, weights in self.findings.items():
+            choice.factors.append(substitute(weights, {name: _placed(values[name], weights, name)}))
         return Run(())
 
     def unflatten(self, values: Mapping[str, Any]) -> dict[str, Any]:
         return dict(values)
 
     def _intervened(self, values: Mapping[str, Any]) -> JointNetwork:
-        return JointNetwork(self.tables, {**self.fixed, **values})
+        return JointNetwork(self.tables, {**self.fixed, **values}, self.findings)
 
     def tree_flatten(self) -> tuple[tuple, tuple[str, ...]]:
-        return (*self.tables.values(), self.fixed), tuple(self.tables)
+        return (*self.tables.values(), self.fixed, self.findings), tuple(self.tables)
 
     @classmethod
     def tree_unflatten(cls, names: tuple[str, ...], children: tuple) -> JointNetwork:
         new = object.__new__(cls)
-        *factors, new.fixed = children
+        *factors, new.fixed, new.findings = children
         new.tables = dict(zip(names, factors, strict=True))
         return new
 

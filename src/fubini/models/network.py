@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from graphlib import TopologicalSorter
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -16,14 +17,17 @@ from fubini.base.domains import Domain, merge_domains
 from fubini.base.names import Name
 from fubini.eliminate.ask import argmax, eliminate, marginals, sample
 from fubini.eliminate.observed_tables import ObservedTables, are_loops_to_answer, observed_tables
+from fubini.eliminate.prepare import split_terms
 from fubini.errors import DataError, DomainError, NameClash, UnknownName, closest, listed
 from fubini.factors.delta import Delta
 from fubini.factors.promotion import promoted
 from fubini.factors.represent import known_in
 from fubini.factors.table import Table
+from fubini.models.assignments import Assignment, most_probable
 from fubini.models.from_network import JointNetwork
 from fubini.models.joint import Joint
 from fubini.models.network_cases import NetworkCases
+from fubini.models.network_evidence import finding_of, is_finding, numbers_of, position_of, require_unambiguous
 from fubini.models.question_heads import answer
 from fubini.show.picture import Picture
 from fubini.show.printed_form import Block, Shown, Words
@@ -53,6 +57,7 @@ class Network(Shown):
     name: str = ""
     evidence: Mapping[str, Any] = field(default_factory=dict)  # labels, positions or numbers in; labels as positions
     children: tuple[str, ...] = ()  # of a directed network, the variable that each factor is a distribution of
+    findings: Mapping[str, Any] = field(default_factory=dict)  # soft evidence: weights of the values of variables
 
     def __post_init__(self) -> None:
         for factor in self.factors:
@@ -60,28 +65,43 @@ class Network(Shown):
             for name, domain in factor.inputs.items():
                 merge_domains(name, self.variables[str(name)], domain)
         seen = {name: self._observed(name, value) for name, value in self.evidence.items()}
-        self.__dict__.update(evidence=seen, _made={})
+        self._require(tuple(self.findings), "soft evidence")
+        soft = {name: finding_of(self.variables[name], name, weights) for name, weights in self.findings.items()}
+        self.__dict__.update(evidence=seen, findings=soft, _made={})
 
     def condition(self, observed: Mapping[str, Any] | None = None, /, **named: Any) -> Network:
         """The network given values of some variables: labels or positions, numbers for real variables.
 
+        A list of weights, one for each value, is soft evidence: an observation e of this variable alone, with
+        P(e | value) proportional to them, as an uncertain test (a virtual finding). Two of one variable are two
+        observations, and their weights are multiplied; the evidence of both is that of the weights as they are given.
+
         >>> net = Network({"a": fb.Bint[2], "b": fb.Bint[2]}, (fb.Table([[0.25, 0.25], [0.5, 0.0]], ("a", "b")),))
         >>> net.condition(b=0).marginals("a")["a"].weights.round(6)
         array([0.333333, 0.666667])
+        >>> net.condition(b=[0.2, 0.8]).marginals("b")["b"].weights.round(6)
+        array([0.428571, 0.571429])
         """
-        seen = dict(self.evidence)
+        seen, soft = dict(self.evidence), {}
         for name, value in [*(observed or {}).items(), *named.items()]:
+            self._require((name,), "evidence")
+            domain = self.variables[name]
+            if is_finding(domain, value):
+                soft[name] = soft.get(name, self.findings.get(name, 1.0)) * finding_of(domain, name, value)
+                continue
             known = self._observed(name, value)
-            self._require_unambiguous(name, value)
+            require_unambiguous(domain, name, value)
             if name in seen and not np.array_equal(seen[name], known):
                 raise DataError(f"{name}={value!r}", expected=f"{self._shown(name, seen[name])!r}, as observed before")
             seen[name] = known
-        return self._given(seen)
+        return self._given(seen, soft)
 
-    def _given(self, seen: Mapping[str, Any]) -> Network:
+    def _given(self, seen: Mapping[str, Any], soft: Mapping[str, np.ndarray] = MappingProxyType({})) -> Network:
         """The same network with other evidence, which has been checked; what was made of its tables stays."""
         new = object.__new__(Network)
         new.__dict__.update(self.__dict__, evidence=seen)
+        if soft:
+            new.__dict__.update(findings={**self.findings, **soft}, _made={})
         return new
 
     def condition_many(self, cases: Any) -> NetworkCases:
@@ -100,8 +120,13 @@ class Network(Shown):
         """The factors as tables in one array, for compiled loops; None where one of them is no table of NumPy."""
         made = self.__dict__["_made"]  # shared by the network and all that it is conditioned to
         if "tables" not in made:
-            made["tables"] = observed_tables(self.variables, self.factors)
+            made["tables"] = observed_tables(self.variables, self._weighted_factors)
         return made["tables"]
+
+    @property
+    def _weighted_factors(self) -> tuple[Factor, ...]:
+        """The factors, with the weights of soft evidence."""
+        return (*self.factors, *(Table(each, {name: self.variables[name]}) for name, each in self.findings.items()))
 
     def _answer_by_loops(self) -> ObservedTables | None:
         """The tables, where compiled loops are to answer a question to all of them."""
@@ -145,42 +170,7 @@ class Network(Shown):
         """A position, or the numbers of a real variable."""
         self._require((name,), "evidence")
         domain = self.variables[name]
-        if domain.is_finite:
-            return self._position(name, value)
-        try:
-            numbers = np.asarray(value, np.float64)
-        except (TypeError, ValueError):
-            raise DomainError(f"the evidence {name}={value!r}", expected=f"numbers of domain {domain!r}") from None
-        if numbers.shape != domain.shape:
-            raise DomainError(f"the evidence {name}={value!r}", expected=f"numbers of domain {domain!r}")
-        if not np.all(np.isfinite(numbers)):
-            raise DataError(f"the evidence {name}={value!r}", expected="finite numbers")
-        return numbers if domain.shape else float(numbers)
-
-    def _position(self, name: str, value: Any) -> int:
-        domain = self.variables[name]
-        if isinstance(value, str):
-            return domain.index(value, f"the evidence {name}={value!r}")
-        if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
-            raise DomainError(f"the evidence {name}={value!r}", expected="a label or an integer")
-        if not 0 <= value < domain.extent:
-            raise DataError(f"the evidence {name}={value}", expected=f"0 to {domain.extent - 1}")
-        return int(value)
-
-    def _require_unambiguous(self, name: str, value: Any) -> None:
-        """A position that is also written as the label of another one may have been meant as the label."""
-        domain = self.variables[name]
-        if (
-            not domain.is_finite
-            or isinstance(value, str)
-            or str(value) not in (domain.labels or ())
-            or domain.label(value) == str(value)
-        ):
-            return
-        raise DataError(
-            f"the evidence {name}={value}, which is the label of position {domain.index(str(value))}",
-            expected=f"{str(value)!r} for the label, or {str(domain.label(value))!r} for position {value}",
-        )
+        return position_of(domain, name, value) if domain.is_finite else numbers_of(domain, name, value)
 
     def _require(self, names: Sequence[str], what: str) -> None:
         for name in names:
@@ -215,7 +205,9 @@ class Network(Shown):
             )
         of = dict(zip(self.children, self.factors, strict=True))
         graph = {child: [name for name in factor.inputs if name != child] for child, factor in of.items()}
-        made = JointNetwork({str(child): of[str(child)] for child in TopologicalSorter(graph).static_order()})
+        order = map(str, TopologicalSorter(graph).static_order())
+        findings = {name: Table(each, {name: self.variables[name]}) for name, each in self.findings.items()}
+        made = JointNetwork({child: of[child] for child in order}, findings=findings)
         return made.condition(**self.evidence) if self.evidence else made
 
     @property
@@ -246,7 +238,7 @@ class Network(Shown):
         array([0.25, 0.5 ])
         """
         values: dict[Name, Value] = {name: to_value(value) for name, value in self.evidence.items()}
-        return [substitute(factor, values) for factor in self.factors]
+        return [substitute(factor, values) for factor in self._weighted_factors]
 
     def log_evidence(self, *, memory_limit: int | None = None) -> Value:
         """log P(evidence), or the log partition function of an undirected network; −inf if impossible.
@@ -296,16 +288,50 @@ class Network(Shown):
         with self._represented():
             return promoted(eliminate(self.observed_factors, others, memory_limit=memory_limit)).normalize()
 
-    def map(self) -> dict[str, Any]:
+    def map(self, *names: str, memory_limit: int | None = None) -> dict[str, Any]:
         """The most probable values of the variables not observed, together: labels, and numbers of real variables.
 
-        >>> rain = fb.Bint.labelled("dry", "wet")
-        >>> Network({"rain": rain}, (fb.Table([0.8, 0.2], {"rain": rain}),)).map()
-        {'rain': 'dry'}
+        Of some names alone, the others are summed out first (marginal MAP): these values need not be those that the
+        names have in the most probable values of all.
+
+        >>> rain, grass = fb.Bint.labelled("dry", "wet"), fb.Bint[3]
+        >>> joint = fb.Table([[0.2, 0.2, 0.2], [0.4, 0.0, 0.0]], {"rain": rain, "grass": grass})
+        >>> net = Network({"rain": rain, "grass": grass}, (joint,))
+        >>> net.map(), net.map("rain")
+        ({'rain': 'wet', 'grass': 0}, {'rain': 'dry'})
         """
+        asked, factors = self._asked_jointly(names, "the most probable values", memory_limit)
         with self._represented():
-            best = argmax(self.observed_factors, self.hidden_variables)
-        return {name: _as_label(self.variables[name], best[name]) for name in self.hidden}
+            best = argmax(factors, [Variable(name, self.variables[name]) for name in asked])
+        return {name: _as_label(self.variables[name], best[name]) for name in asked}
+
+    def most_probable(self, k: int, *names: str, memory_limit: int | None = None) -> list[Assignment]:
+        """The k most probable joint values of the variables not observed, or of some names with the others summed out.
+
+        Each with its probability given the evidence, the greatest first; fewer where fewer have a positive one.
+
+        >>> net = Network({"a": fb.Bint[2], "b": fb.Bint[2]}, (fb.Table([[0.25, 0.25], [0.5, 0.0]], ("a", "b")),))
+        >>> for each in net.most_probable(2):
+        ...     print(each)
+        0.5  a = 1, b = 0
+        0.25  a = 0, b = 0
+        """
+        asked, factors = self._asked_jointly(names, "the most probable values", memory_limit)
+        with self._represented():
+            return most_probable(k, factors, {name: self.variables[name] for name in asked}, memory_limit)
+
+    def _asked_jointly(
+        self, names: tuple[str, ...], what: str, memory_limit: int | None
+    ) -> tuple[tuple[str, ...], Sequence[Factor]]:
+        """The names asked for, or all that are hidden, and factors over them: the others are summed out."""
+        if not names:
+            return self.hidden, self.observed_factors
+        self._require_hidden(names)
+        if len(set(names)) < len(names):
+            raise NameClash(f"{what} of {listed(names)}", expected="each variable once")
+        others = [Variable(name, self.variables[name]) for name in self.hidden if name not in names]
+        with self._represented():
+            return names, split_terms(eliminate(self.observed_factors, others, memory_limit=memory_limit))
 
     def sample(self, key: Data, n: int | None = None) -> dict[str, np.ndarray]:
         """Draws of the variables not observed, given the evidence: labels, and numbers of real variables.
@@ -339,6 +365,8 @@ class Network(Shown):
         for name, domain in itertools.islice(self.variables.items(), SHOWN):
             given = f" given {_few(parents[name])}" if parents.get(name) else ""
             seen = f", observed {_as_label(domain, self.evidence[name])}" if name in self.evidence else ""
+            if name in self.findings:
+                seen += f", soft evidence {_few([f'{weight:.4g}' for weight in self.findings[name]])}"
             values = _few(domain.labels) if domain.labels is not None else repr(domain)
             yield Words(f"{name}{given}: {values}{seen}", 2)
         if len(self.variables) > SHOWN:
