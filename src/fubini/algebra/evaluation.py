@@ -20,7 +20,7 @@ from fubini.algebra.ranges import bounds, is_whole
 from fubini.algebra.responses import sum_by_recursion
 from fubini.algebra.rows import Rows, front_of, is_tall
 from fubini.algebra.walk import walk
-from fubini.base.arrays import Data
+from fubini.base.arrays import Data, in_force
 from fubini.numerics.arithmetic import called, segment_sums
 from fubini.numerics.finite_chains import chain_evidence, log_sum_exp
 from fubini.numerics.kronecker_least_squares import KroneckerRows, KroneckerSolution
@@ -73,6 +73,8 @@ class Evaluation:
         array = self.xp.asarray(self.arrays[leaf])
         if self.xp is np:
             array = array.astype(float, copy=False)
+        elif leaf.role == "data":
+            array = in_force(array)
         if all(part.kind == "index" for part in at) and len(set(at)) == len(at):
             axes = tuple(part.args[0] for part in at)
             if all(i.size <= size for i, size in zip(axes, array.shape, strict=True)):

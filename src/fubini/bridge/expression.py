@@ -18,7 +18,8 @@ from fubini.algebra.axes import aligned
 from fubini.algebra.constant_parts import QUICK, largest
 from fubini.algebra.evaluation import Evaluation
 from fubini.algebra.node import Index, Leaf, Node
-from fubini.base.arrays import Data, double_precision, is_jax, is_traced
+from fubini.base.arrays import Data, double_precision, in_force, is_jax, is_traced
+from fubini.base.distant import is_distant
 from fubini.base.domains import Bint, Domain, Real, merge_inputs
 from fubini.base.interpretations import current
 from fubini.base.names import Name
@@ -117,6 +118,10 @@ class Expression(Value):
             return self._mapped(children, outer)(*map(jnp.asarray, (*data, *known)))
         if any(map(is_jax, data)):
             return self._compiled(children, outer)(*map(jnp.asarray, (*data, *known)))
+        if is_distant(*known):
+            with double_precision(), eval_context():
+                numbers = self._compiled(children, outer)(*map(jnp.asarray, (*data, *known)))
+            return in_force(numbers)
         with double_precision(), eval_context(), np.errstate(all="ignore"):
             if not self._is_quick or self.reader.opaque or self._cells(children) > FEW_CELLS:
                 return np.asarray(self._compiled(children, outer)(*map(jnp.asarray, (*data, *known))))

@@ -11,8 +11,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from fubini.base.arrays import is_traced
 from fubini.base.closure import Closure
+from fubini.base.distant import is_unread
 from fubini.models.fixed import Fixed
 from fubini.models.flavour import Flavour
 from fubini.models.param import Param
@@ -71,7 +71,7 @@ def _within(name: str, value: Any) -> Iterator[Named]:
     leaves = jax.tree_util.tree_flatten_with_path(value, is_leaf=lambda item: isinstance(item, Fixed))[0]
     for path, leaf in leaves:
         array = leaf.value if isinstance(leaf, Fixed) else leaf
-        if isinstance(array, np.ndarray | jax.Array) and not is_traced(array) and array.size > 1:
+        if isinstance(array, np.ndarray | jax.Array) and not is_unread(array) and array.size > 1:
             yield f"{name}{jax.tree_util.keystr(path)}", np.asarray(array)
 
 

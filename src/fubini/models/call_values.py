@@ -8,11 +8,12 @@ from contextlib import AbstractContextManager
 from copy import copy
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fubini.base.arrays import Data, is_double_precision, is_jax, known_stays_known, precision
+from fubini.base.arrays import Data, is_double_precision, known_stays_known, precision
+from fubini.base.distant import flatten, is_of_jax, rebuild
+from fubini.base.sharded_array import mesh_of, on_mesh
 from fubini.errors import DomainError, listed
 from fubini.models.container import is_container, require_site
 from fubini.models.flavour import Flavour
@@ -25,13 +26,15 @@ class FlatJoint:
 
     def __init__(self, joint: Flavour) -> None:
         self.joint = joint
-        self.leaves, self.tree = jax.tree_util.tree_flatten(joint)
+        leaves, self.tree = flatten(joint)
+        self.mesh = mesh_of(leaves)
+        self.leaves: list[Data] = [on_mesh(leaf) for leaf in leaves] if self.mesh is not None else leaves
         self.outline: Outline = outline_of_parts(self.tree, self.leaves)
 
     @property
     def is_float64(self) -> bool:
         """Whether its numbers are NumPy's, in double precision."""
-        return not any(map(is_jax, self.leaves)) or is_double_precision()
+        return not any(map(is_of_jax, self.leaves)) or is_double_precision()
 
     @property
     def prior(self) -> Any:
@@ -51,7 +54,7 @@ class FlatJoint:
 
     def rebuilt(self, leaves: list[Data]) -> Any:
         """The joint over other leaves."""
-        return jax.tree_util.tree_unflatten(self.tree, leaves)
+        return rebuild(self.tree, leaves)
 
     def seen_as(self, outline: Outline) -> FlatJoint:
         """The same joint as a function of other values."""

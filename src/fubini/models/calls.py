@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import lru_cache, partial
 from typing import Any
 
 import jax
@@ -26,6 +27,7 @@ from fubini.base.arrays import (
     unshared,
     within_memory,
 )
+from fubini.base.distant import DistantArray, distant, entries, is_distant, is_of_jax, rebuild
 from fubini.base.domains import Domain
 from fubini.distributions.parameter_checks import satisfied
 from fubini.engines.host_program import HostPrograms
@@ -56,7 +58,7 @@ def ask(
     asked = f"a question to {type(flat_joint.joint).__name__}"
     require_room(asked, *(batch + shape for site in flat_joint.outline.sites for shape in _event_shapes(site.shape)))
     with within_memory(asked):
-        if any(map(is_jax, (*values, *leaves))) or is_traced(key):
+        if any(map(is_of_jax, (*values, *leaves))) or is_traced(key):
             result = _compiled(question, tree, names, mapped, count)(unshared(leaves), key, unshared(values))
         else:
             with double_precision(), eval_context():
@@ -73,8 +75,8 @@ def ask(
 @cached_for_precision(1024)
 def _compiled(question: Question, tree: Any, names: tuple, mapped: tuple[bool, ...], count: int | None) -> Callable:
     def one(leaves: list[Data], key: Data, values: list[Data]) -> Any:
-        joint = jax.tree_util.tree_unflatten(tree, leaves)
-        return question(joint, key, nested(names, values))
+        joint = rebuild(tree, leaves)
+        return question(joint, key, nested(names, [entries(value) for value in values]))
 
     def many(leaves: list[Data], key: Data, values: list[Data]) -> Any:
         keys = None if key is None else jax.random.split(key, count or 0)
@@ -141,7 +143,7 @@ def _flat(outline: Outline, given: Mapping[str, Any], path: tuple[str, ...] = ()
 
 def shaped(value: Any, site: SiteOutline, name: str, batch: bool = True) -> Data:
     """An array whose last axes are those of the site."""
-    array = value if is_jax(value) else as_numbers(value, name)
+    array = value if is_of_jax(value) else as_numbers(value, name)
     shape, event = array.shape, site.shape
     if shape != event and (not batch or shape[max(len(shape) - len(event), 0) :] != event):
         more = ", with axes of a batch before it" if batch else ""
@@ -172,15 +174,16 @@ def _spread(array: Data, rank: int, batch: tuple[int, ...]) -> Data:
 
 def _is_suspect(result: Any) -> bool:
     """Whether an answer is not a number somewhere, or a density of zero."""
-    return any(is_lost(leaf).any() for leaf in jax.tree_util.tree_leaves(result))
+    return any(bool(is_lost(leaf).any()) for leaf in jax.tree_util.tree_leaves(result))
 
 
-def is_lost(array: Data) -> np.ndarray:
+def is_lost(array: Data) -> Data:
     """Entries that are not finite numbers; −1 of whole numbers."""
+    here = array if is_distant(array) else np.asarray(array)
     if jnp.issubdtype(array.dtype, jnp.floating):
-        return ~np.isfinite(np.asarray(array))
+        return ~(jnp if is_jax(here) else np).isfinite(here)
     is_signed = jnp.issubdtype(array.dtype, jnp.signedinteger)
-    return np.asarray(array) == -1 if is_signed else np.full(array.shape, False)
+    return here == -1 if is_signed else np.full(array.shape, False)
 
 
 def _diagnose(flat_joint: FlatJoint, values: list[Data], names: tuple, mapped: tuple[bool, ...], key: Data) -> None:
@@ -198,20 +201,21 @@ def _diagnose(flat_joint: FlatJoint, values: list[Data], names: tuple, mapped: t
             flat_joint.joint.run(Given(one, draw))
 
 
-def is_inside(domain: Domain, value: np.ndarray, asked: np.ndarray | bool = True) -> np.ndarray:
+def is_inside(domain: Domain, value: Data, asked: np.ndarray | bool = True) -> Data:
     """Entries that are values of a domain; the density checks a support that depends on parameters."""
-    inside = np.isfinite(value) if value.dtype.kind == "f" else np.full(value.shape, True)
+    xp = jnp if is_jax(value) else np
+    inside = xp.isfinite(value) if value.dtype.kind == "f" else xp.full(value.shape, True)
     if domain.kind == "positive":
         inside &= value >= 0
     elif domain.kind == "unit":
         inside &= (value >= 0) & (value <= 1)
     elif domain.kind == "simplex":
-        whole = np.abs(value.sum(-1, keepdims=True) - 1) < 1e-3
+        whole = xp.abs(value.sum(-1, keepdims=True) - 1) < 1e-3
         inside &= (value >= 0) & (whole | np.logical_not(np.all(asked)))
     elif domain.kind == "positive_definite":
         inside &= satisfied(constraints.positive_definite, value)[..., None, None] | np.logical_not(np.all(asked))
     elif domain.is_discrete:
-        inside &= value == np.floor(value)
+        inside &= value == xp.floor(value)
         if domain.kind != "integer":
             inside &= value >= 0
         if domain.size is not None:
@@ -219,9 +223,11 @@ def is_inside(domain: Domain, value: np.ndarray, asked: np.ndarray | bool = True
     return inside | np.logical_not(asked)
 
 
-def require_in_domain(domain: Domain | None, value: np.ndarray, name: str, asked: np.ndarray | bool = True) -> None:
+def require_in_domain(domain: Domain | None, value: Any, name: str, asked: np.ndarray | bool = True) -> None:
     """Raise unless values are of the domain of a site."""
     assert domain is not None
+    if (record := distant(value)) is not None:
+        return _require_distant(domain, record, name)
     inside = is_inside(domain, value, asked)
     if not inside.all():
         wrong = value[~inside].flat[0]
@@ -231,3 +237,29 @@ def require_in_domain(domain: Domain | None, value: np.ndarray, name: str, asked
             expected=f"values of domain {domain!r}",
             advice=_MISSING if missing else _MATRIX if domain.kind == "positive_definite" else "",
         )
+
+
+def _require_distant(domain: Domain, record: DistantArray, name: str) -> None:
+    """Raise unless the numbers of an array that stays where it is are of a domain; its range may say so."""
+    low, high, is_finite = record.range
+    least = {"real": -np.inf, "positive": 0.0, "unit": 0.0}.get(domain.kind)
+    most = 1.0 if domain.kind == "unit" else np.inf
+    if least is not None and is_finite and least <= low and high <= most:
+        return
+    found = record.first_outside(_domain_test(domain))
+    if found is None:
+        return
+    place, wrong = found
+    raise DataError(
+        f"the value {wrong} of the site {name!r}",
+        expected=f"values of domain {domain!r}",
+        nearest=f"{record}: the first is {record.at(place)}",
+        advice="rows that are missing are left out before they are placed: fb.shard(x[rows], mesh, …)"
+        if np.isnan(wrong)
+        else "",
+    )
+
+
+@lru_cache(maxsize=64)
+def _domain_test(domain: Domain) -> Callable[[Data], Data]:
+    return partial(is_inside, domain)

@@ -16,7 +16,16 @@ from fubini.algebra.axes import Axes
 from fubini.algebra.constant_parts import QUICK, known_parts, largest
 from fubini.algebra.evaluation import Evaluation
 from fubini.algebra.node import Leaf, Node
-from fubini.base.arrays import Data, double_precision, is_double_precision, is_traced, precision, within_memory
+from fubini.base.arrays import (
+    Data,
+    double_precision,
+    in_force,
+    is_double_precision,
+    is_traced,
+    precision,
+    within_memory,
+)
+from fubini.base.distant import is_distant
 from fubini.base.domains import Domain
 from fubini.base.interpretations import interpret
 from fubini.base.semirings import sum_product
@@ -123,6 +132,11 @@ class EliminatedModel(Shown):
     def is_traced(self) -> bool:
         """Whether its numbers are not known yet."""
         return is_traced(*self.reading.reader.known.values())
+
+    @property
+    def is_distant(self) -> bool:
+        """Whether some of its numbers stay where they are, over several devices say."""
+        return is_distant(*self.reading.reader.known.values())
 
     # -- questions ---------------------------------------------------------------------------------------------------
 
@@ -247,14 +261,18 @@ class EliminatedModel(Shown):
 
         with double_precision(), eval_context():
             numbers = jax.jit(compute)(self._known)
-        return [Axes(np.asarray(data), order) for data, order in zip(numbers, orders, strict=True)]
+        if not self.is_distant:
+            numbers = list(map(np.asarray, numbers))
+        return [Axes(data, order) for data, order in zip(numbers, orders, strict=True)]
 
     @cached_property
     def _is_quick(self) -> bool:
         """Whether NumPy is done before a compiler would be."""
         sizes, opaque = largest(self.plan.terms), set(self.reading.reader.opaque)
-        return not any(term.leaves & opaque for term in self.plan.terms) and all(
-            size <= most for size, most in zip(sizes, QUICK, strict=True)
+        return (
+            not self.is_distant
+            and not any(term.leaves & opaque for term in self.plan.terms)
+            and all(size <= most for size, most in zip(sizes, QUICK, strict=True))
         )
 
     @property
@@ -321,7 +339,8 @@ class EliminatedModel(Shown):
             prepared = [(structure.of(axes.of), np.shape(axes.data)) for axes in self._prepared]
         except (NotComparable, RecursionError):
             return None
-        return (self.model.tree, self.kept, *parts, *prepared, *structure.objects)
+        lies = tuple(getattr(known, "sharding", None) for known in self._known)
+        return (self.model.tree, self.kept, *parts, *prepared, *structure.objects, lies)
 
     @cached_property
     def _log_density(self) -> CompiledFunction[Data]:
@@ -368,7 +387,7 @@ class EliminatedModel(Shown):
         if self._is_quick and not many:
             return self._log_density_by_numpy(values, float64)
         if not float64 and not self.kept:  # of data alone: exact, then rounded
-            return jnp.asarray(self._log_density_at(values, many, float64=True))
+            return in_force(jnp.asarray(self._log_density_at(values, many, float64=True)))
         return self._run(self._log_density, values, many=many, float64=float64)
 
     def _log_density_by_numpy(self, values: Mapping[str, Data], float64: bool) -> Data:
@@ -382,12 +401,13 @@ class EliminatedModel(Shown):
         """Run a compiled function in this precision, at the data on the device."""
         with within_memory(f"{function.name} of {listed(self.reading.sites)}"), precision(float64), eval_context():
             answer = function.run(*arguments, numbers=self._numbers(is_double_precision()), many=many)
-            return jax.tree_util.tree_map(np.asarray, answer) if float64 else answer
+            return jax.tree_util.tree_map(np.asarray, answer) if float64 and not self.is_distant else answer
 
     def _numbers(self, float64: bool) -> Any:
         """The data on the device, in float64 or float32."""
         if float64 not in self._on_device:
-            self._on_device[float64] = jax.tree_util.tree_map(jnp.asarray, self.numbers)
+            known, prepared = self.numbers
+            self._on_device[float64] = list(map(jnp.asarray, known)), [in_force(jnp.asarray(n)) for n in prepared]
         return self._on_device[float64]
 
 

@@ -9,7 +9,8 @@ from functools import cached_property
 import jax
 import jax.numpy as jnp
 
-from fubini.base.arrays import is_jax, is_traced
+from fubini.base.arrays import is_traced
+from fubini.base.distant import is_of_jax, is_unread
 from fubini.base.interpretations import current, exact
 from fubini.bridge.indexed_density import IndexedDensity
 from fubini.errors import FubiniError
@@ -33,7 +34,7 @@ class FlatModel(FlatJoint):
     @property
     def is_on_jax(self) -> bool:
         """Whether some of its numbers are JAX's, so that the precision in force is that of its answers."""
-        return any(map(is_jax, self.leaves))
+        return any(map(is_of_jax, self.leaves))
 
     def rounded(self, factor: Factor) -> Factor:
         """A factor whose numbers are NumPy's, in its precision: what is known of data alone is exact, then rounded."""
@@ -86,4 +87,4 @@ class FlatModel(FlatJoint):
         domains = [site.domain for site in self.outline.sites if site.kind in ("random", "joint")]
         if len(domains) < 2 or not all(domain is not None and domain.is_finite for domain in domains):
             return None
-        return self.written or (None if is_traced(*self.leaves) else tables_of(self.reading))
+        return self.written or (None if is_unread(*self.leaves) else tables_of(self.reading))

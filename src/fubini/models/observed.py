@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from fubini.base.arrays import Data, is_jax, is_traced
+from fubini.base.distant import is_distant
 from fubini.distributions.array_distribution import log_density
 from fubini.distributions.density import Distribution
 from fubini.errors import DataError, DomainError, NoRule, UnknownName, closest, listed
@@ -118,6 +119,9 @@ def _observed(outline: Outline, name: str, value: Any, path: str, is_read: bool)
         return {inner: _observed(site.inner, inner, item, f"{path}.{inner}", is_read) for inner, item in value.items()}
     missing = isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value)
     array = shaped(np.ma.getdata(value) if isinstance(value, np.ma.MaskedArray) else value, site, path, batch=False)
+    if is_distant(array):
+        require_in_domain(site.domain, array, path)
+        return array
     if missing:
         present = ~np.ma.getmaskarray(value)
         filled = np.where(present, array, 0)

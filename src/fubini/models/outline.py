@@ -12,7 +12,8 @@ import jax
 import numpy as np
 from jax.extend.core import Literal
 
-from fubini.base.arrays import Data, double_precision, is_double_precision, is_jax
+from fubini.base.arrays import Data, double_precision, is_double_precision
+from fubini.base.distant import flatten, is_of_jax
 from fubini.base.domains import Domain
 from fubini.distributions.array_distribution import parameters
 from fubini.distributions.density import Distribution
@@ -80,13 +81,13 @@ class Outline:
 
 def outline_of(joint: Runnable) -> Outline:
     """The outline, made once for joints that are alike."""
-    leaves, tree = jax.tree_util.tree_flatten(joint)
+    leaves, tree = flatten(joint)
     return outline_of_parts(tree, leaves)
 
 
 def outline_of_parts(tree: Any, leaves: list[Data]) -> Outline:
     """Return the outline of a flattened joint."""
-    float64 = not any(map(is_jax, leaves))
+    float64 = not any(map(is_of_jax, leaves))
     if not float64:
         return _outlined(tree, tuple(map(signature, leaves)), is_double_precision())
     with double_precision():

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from fubini.base.arrays import is_traced
+from fubini.base.distant import distant
 from fubini.models.paths import flat
 from fubini.show.printed_form import Block, Words
 from fubini.terms.numbers import shown_array, shown_number, shown_value
@@ -36,6 +37,8 @@ def _shown_observation(value: Any) -> str:
 def _numbers(value: Any) -> str:
     if is_traced(value):
         return shown_value(value)
+    if (record := distant(value)) is not None:
+        return repr(record)
     if not np.ndim(value):
         return shown_number(np.asarray(value).item())
     return shown_array(value if hasattr(value, "dtype") else np.asarray(value))

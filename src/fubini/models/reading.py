@@ -16,6 +16,7 @@ from jax.extend.core import Literal
 from fubini.algebra.evaluation import Evaluation
 from fubini.algebra.node import Leaf, Node
 from fubini.base.arrays import Data, digest, double_precision, is_key, is_traced, trusting
+from fubini.base.distant import distant, is_unread
 from fubini.base.domains import Domain
 from fubini.bridge.bounds import FamilyBounds
 from fubini.bridge.factor_reader import leaf_of
@@ -94,6 +95,8 @@ def _are_unchanged(leaves: Sequence[Data], asked: Sequence[Data], contents: Sequ
 
 
 def _content(leaf: Data) -> tuple:
+    if (record := distant(leaf)) is not None:
+        return record.shape, record.dtype.str, record.key
     array = np.asarray(leaf)
     return array.shape, array.dtype.str, digest(array)
 
@@ -191,5 +194,5 @@ def _traced_dtype(leaf: Data) -> Any:
 
 
 def _input(reader: Reader, leaf: Data, name: str) -> SymbolicArray:
-    """Known numbers; of a tracer, an array about which nothing is known."""
-    return reader.constant(leaf if is_traced(leaf) else np.asarray(leaf, _traced_dtype(leaf)), name)
+    """Known numbers; of a tracer, an array about which nothing is known; its range if it stays where it is."""
+    return reader.constant(leaf if is_unread(leaf) else np.asarray(leaf, _traced_dtype(leaf)), name)

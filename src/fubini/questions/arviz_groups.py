@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from fubini.base.arrays import Data, cached_for_precision, is_double_precision
+from fubini.base.distant import rebuild
 from fubini.distributions.array_distribution import made
 from fubini.distributions.density import Distribution
 from fubini.engines.host_keys import split
@@ -53,7 +54,7 @@ def groups_of(
 @cached_for_precision(64)
 def _compiled(question: Callable, names: tuple[str, ...], tree: Any) -> Callable:
     def one(key: Data, values: Mapping[str, Data], leaves: list[Data]) -> dict[str, Data]:
-        return question(jax.tree_util.tree_unflatten(tree, leaves), key, nested(values), names)
+        return question(rebuild(tree, leaves), key, nested(values), names)
 
     compiled = jax.jit(jax.vmap(one, in_axes=(0, 0, None)))
     return HostPrograms(compiled) if is_double_precision() else compiled

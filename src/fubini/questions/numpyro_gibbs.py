@@ -11,6 +11,7 @@ import numpyro
 from numpyro.infer import NUTS, DiscreteHMCGibbs
 
 from fubini.base.arrays import Data
+from fubini.base.distant import rebuild
 from fubini.distributions.array_distribution import made
 from fubini.distributions.density import Distribution
 from fubini.errors import Intractable, NoRule, listed
@@ -45,7 +46,7 @@ def as_numpyro(tree: Any) -> Callable[[list[Data]], None]:
     """A joint as a model function of numpyro, of the leaves of its tree; the densities of observations are factors."""
 
     def model(leaves: list[Data]) -> None:
-        run = jax.tree_util.tree_unflatten(tree, leaves).run(Sites())
+        run = rebuild(tree, leaves).run(Sites())
         for place, weight in enumerate(_weights(run)):
             numpyro.factor(f"observed.{place}", weight)
 

@@ -20,6 +20,7 @@ from fubini.base.arrays import (
     require_room,
     within_memory,
 )
+from fubini.base.distant import rebuild
 from fubini.engines.host_keys import split
 from fubini.engines.host_program import HostPrograms
 from fubini.models.call_values import FlatJoint
@@ -65,7 +66,7 @@ def run_at(question: Question, key: Data, joint: FlatJoint, draws: LatentDraws, 
 def _compiled(question: Question, tree: Any, names: tuple[str, ...]) -> Callable:
     def one(key: Data, latents: Mapping[str, Data], observed: Mapping[str, Any], leaves: list[Data]) -> Any:
         choice = Continued(nested(latents), key, observed=nested(observed))
-        return question(jax.tree_util.tree_unflatten(tree, leaves).run(choice), choice, names)
+        return question(rebuild(tree, leaves).run(choice), choice, names)
 
     compiled = jax.jit(jax.vmap(one, in_axes=(0, 0, None, None)))
     return HostPrograms(compiled) if is_double_precision() else compiled

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from fubini.base.arrays import Data
+from fubini.base.distant import rebuild
 from fubini.distributions.array_distribution import blank
 from fubini.distributions.density import Distribution
 from fubini.errors import NoRule
@@ -54,13 +55,13 @@ class SupportTransform:
     ) -> tuple[dict[str, Data], Data]:
         """Values by path, and log |∂ values / ∂ unconstrained|, given other sites, which may decide supports."""
         choice = RemainingSites(nested(free), known=nested(known))
-        run = jax.tree_util.tree_unflatten(self.tree, leaves).run(choice)
+        run = rebuild(self.tree, leaves).run(choice)
         values = flat(run.flat)
         return {name: values[name] for name in self.kept}, sum(choice.log_dets, start=jnp.zeros(()))
 
     def free(self, values: Mapping[str, Data], leaves: list[Data]) -> dict[str, Data]:
         """The unconstrained numbers, by path, of values of these sites and of those that decide their supports."""
-        run = jax.tree_util.tree_unflatten(self.tree, leaves).run(RemainingSites({}, known=nested(values)))
+        run = rebuild(self.tree, leaves).run(RemainingSites({}, known=nested(values)))
         numbers = flat(unconstrained(run))
         return {name: numbers[name] for name in self.kept}
 
@@ -80,7 +81,7 @@ class SupportTransform:
         """Unconstrained numbers of draws of the model, one for each key, in which observed sites are as they are."""
 
         def one(key: Data, leaves: list[Data]) -> dict[str, Data]:
-            numbers = flat(unconstrained(jax.tree_util.tree_unflatten(self.tree, leaves).run(Given({}, key))))
+            numbers = flat(unconstrained(rebuild(self.tree, leaves).run(Given({}, key))))
             return {name: numbers[name] for name in self.kept}
 
         return jax.jit(jax.vmap(one, in_axes=(0, None)))

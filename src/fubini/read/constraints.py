@@ -20,7 +20,8 @@ from fubini.algebra.polynomial import expanded, range_of_affine
 from fubini.algebra.ranges import bounds, is_surely_positive, is_whole
 from fubini.algebra.sums import total
 from fubini.algebra.walk import walk
-from fubini.base.arrays import Data, is_traced, require
+from fubini.base.arrays import Data, require
+from fubini.base.distant import is_unread
 from fubini.base.domains import Real
 from fubini.distributions.blueprint import Blueprint, signature_of
 from fubini.distributions.parameter_checks import Requirement, is_symmetric, requirements, satisfied, shown
@@ -183,7 +184,7 @@ def _numbers(array: SymbolicArray, reader: Reader) -> np.ndarray | None:
     if array.constant is not None:
         return array.constant
     leaves = _entry(array).leaves
-    if any(leaf not in reader.known or is_traced(reader.known[leaf]) for leaf in leaves):
+    if any(leaf not in reader.known or is_unread(reader.known[leaf]) for leaf in leaves):
         return None
     return reader.numbers(array)
 
@@ -279,7 +280,7 @@ def _is_row_of_simplexes(entry: Node, last: Index, reader: Reader) -> bool:
     if leaf.is_simplex:
         return True
     numbers = reader.known.get(leaf)
-    return numbers is not None and not is_traced(numbers) and bool(np.all(satisfied(constraints.simplex, numbers)))
+    return numbers is not None and not is_unread(numbers) and bool(np.all(satisfied(constraints.simplex, numbers)))
 
 
 def _is_known_matrix(constraint: Any, array: SymbolicArray, reader: Reader) -> bool:
@@ -295,4 +296,4 @@ def _is_known_matrix(constraint: Any, array: SymbolicArray, reader: Reader) -> b
     numbers = array.constant
     if numbers is None and entry.kind == "get" and entry.args[-rank:] == tuple(map(index, own[-rank:])):
         numbers = reader.known.get(entry.args[0])
-    return numbers is not None and not is_traced(numbers) and bool(np.all(satisfied(constraint, numbers)))
+    return numbers is not None and not is_unread(numbers) and bool(np.all(satisfied(constraint, numbers)))

@@ -7,6 +7,7 @@ from typing import Any
 
 from fubini.algebra.build import ONE, index, power, times
 from fubini.algebra.node import Index, Node
+from fubini.base.distant import is_distant
 from fubini.families.parameters import DerivedParameter
 from fubini.read.jaxpr_reader import Reader
 from fubini.read.scaled_matrix import positive_definite_entries, without_scale
@@ -49,7 +50,8 @@ def _of_each(derived: DerivedParameter, matrix: SymbolicArray, reader: Reader) -
             derived.label, derived.shape(matrix.shape), derived.function, matrix
         )
     leaf = entry.args[0]
-    known = reader.constant(reader.known[leaf]) if leaf in reader.known else of_leaf(leaf)
+    is_seen = leaf in reader.known and not is_distant(reader.known[leaf])
+    known = reader.constant(reader.known[leaf]) if is_seen else of_leaf(leaf)
     every = reader.made_of(derived.label, derived.shape(leaf.shape), derived.function, known)
 
     def at(*where_: Node) -> Node:

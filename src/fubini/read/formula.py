@@ -9,6 +9,7 @@ import numpy as np
 from jax.extend.core import Literal
 
 from fubini.base.arrays import is_key, is_traced
+from fubini.base.distant import distant
 from fubini.base.jaxprs import inner_program
 from fubini.base.scalar_functions import FUNCTIONS
 from fubini.read.fold import folded
@@ -43,6 +44,8 @@ class Formulas:
         """A constant; a tracer or a key is one that is not known."""
         if is_traced(leaf) or is_key(leaf):
             return Part(UNKNOWN)
+        if (record := distant(leaf)) is not None:
+            return Part(Symbol(repr(record)))
         array = np.asarray(leaf)
         if array.size == 1:
             return Part(Symbol(shown_number(array.item())), array)

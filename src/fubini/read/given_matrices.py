@@ -8,7 +8,7 @@ import numpy as np
 
 from fubini.algebra.build import ONE, as_product, divide, index, multiply
 from fubini.algebra.node import Index, Node
-from fubini.base.arrays import is_traced
+from fubini.base.distant import is_unread
 from fubini.families.parameters import DerivedParameter, KroneckerFactors, Matrix, ScaledNumbers
 from fubini.read.derived_arrays import derived_array
 from fubini.read.jaxpr_reader import Reader
@@ -55,7 +55,7 @@ class GivenMatrices:
 
     def _is_known(self, of: Node) -> bool:
         known = self.reader.known
-        return all(leaf in known and not is_traced(known[leaf]) for leaf in of.leaves)
+        return all(leaf in known and not is_unread(known[leaf]) for leaf in of.leaves)
 
     def constant(self, numbers: np.ndarray) -> Callable[..., Node]:
         """Known numbers as entries at indices."""

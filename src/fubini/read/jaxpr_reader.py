@@ -22,6 +22,7 @@ from fubini.algebra.node import Index, Leaf, Node
 from fubini.algebra.responses import MOST_ENTRIES
 from fubini.algebra.walk import rewrite
 from fubini.base.arrays import Data, digest, double_precision, is_key, is_traced
+from fubini.base.distant import DistantArray, distant, is_distant, is_unread
 from fubini.base.jaxprs import NESTED, inner_program
 from fubini.read.affine_results import affine_result
 from fubini.read.fold import folded
@@ -81,7 +82,18 @@ class Reader:
         """Known numbers; of those that are traced, nothing but the shape is known."""
         if is_traced(data):
             return self.given(data, name)
+        if (record := distant(data)) is not None:
+            return self._distant(record, name)
         return of_numbers(data, lambda array: self._leaf_of(array, name))
+
+    def _distant(self, record: DistantArray, name: str) -> SymbolicArray:
+        """An array of which only the shape and the range are known."""
+        leaf = self._by_content.get((record.key,))
+        if leaf is None:
+            name = name or f"data{len(self._by_content)}"
+            leaf = self._by_content[record.key,] = Leaf(name, record.shape, **record.facts)
+            self.known[leaf] = record.known
+        return of_leaf(leaf)
 
     def _leaf_of(self, array: np.ndarray, name: str) -> Leaf:
         """One leaf for equal numbers, whatever axes of one entry they have."""
@@ -129,7 +141,7 @@ class Reader:
     def _opaque(self, equation: Any, operands: list[SymbolicArray], needed: Collection[Any]) -> list[SymbolicArray]:
         """Arrays that are computed as they stand; nothing is eliminated through them."""
         known = [self.numbers(part) for part in operands]
-        if all(numbers is not None for numbers in known) and not is_traced(*known):
+        if all(numbers is not None for numbers in known) and not is_unread(*known):
             cast = [np.asarray(n, var.aval.dtype) for n, var in zip(known, equation.invars, strict=True)]
             return [self.constant(one) for one in folded(equation, cast)]
         if any(numbers is None for numbers in known) and (entries := by_entry(equation, operands)) is not None:
@@ -231,10 +243,12 @@ class Reader:
             return self.constant(np.asarray(function(*map(jnp.asarray, known))))
 
     def numbers(self, array: SymbolicArray) -> Data | None:
-        """The numbers of an array that depends on known ones alone; traced where those are."""
+        """The numbers of an array that depends on known ones alone, which are not distant; traced where those are."""
         order = tuple(Index(size) for size in array.shape)
         entry = array.at(*map(index, order))
         if entry.leaves - set(self.known) or entry.free - set(order):
+            return None
+        if is_distant(*(self.known[leaf] for leaf in entry.leaves)):
             return None
         if is_traced(*(self.known[leaf] for leaf in entry.leaves)):
             return jnp.broadcast_to(aligned(Evaluation(self.known).of(entry), order), array.shape)
@@ -244,7 +258,7 @@ class Reader:
 
     def truth(self, test: Node) -> bool | None:
         """Whether a test holds at all of its indices; None where known numbers alone do not decide it."""
-        if test.leaves - set(self.known) or is_traced(*(self.known[leaf] for leaf in test.leaves)):
+        if test.leaves - set(self.known) or is_unread(*(self.known[leaf] for leaf in test.leaves)):
             return None
         with double_precision(), jax.ensure_compile_time_eval():
             return bool(np.all(np.asarray(Evaluation(self.known).of(test).data)))

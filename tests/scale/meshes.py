@@ -1,0 +1,13 @@
+"""Meshes of the eight simulated devices, on both kinds of axes."""
+
+import jax
+import pytest
+from jax.sharding import AxisType, Mesh
+
+
+def mesh_of(kind: AxisType, **axes: int) -> Mesh:
+    """A mesh with axes of one kind."""
+    return jax.make_mesh(tuple(axes.values()), tuple(axes), axis_types=(kind,) * len(axes))
+
+
+both_kinds = pytest.mark.parametrize("kind", [AxisType.Auto, AxisType.Explicit], ids=["auto", "explicit"])
