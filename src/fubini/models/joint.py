@@ -98,7 +98,7 @@ class Joint(Questions, Shown):
         m ~ Normal(0, 1)
         x ~ Normal(m, 1)
         """
-        return Graph(self.outline, partial(statements, self))
+        return Graph.of_outline(self.outline, partial(statements, self))
 
     def bijector(self) -> Bijector:
         """The map from unconstrained numbers to values, site by site; discrete sites are unchanged.

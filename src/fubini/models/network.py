@@ -28,6 +28,7 @@ from fubini.models.from_network import JointNetwork
 from fubini.models.joint import Joint
 from fubini.models.network_cases import NetworkCases
 from fubini.models.network_evidence import finding_of, is_finding, numbers_of, position_of, require_unambiguous
+from fubini.models.network_structure import Structure
 from fubini.models.question_heads import answer
 from fubini.show.picture import Picture
 from fubini.show.printed_form import Block, Shown, Words
@@ -36,7 +37,7 @@ from fubini.terms.heads import PLOT
 from fubini.terms.value import Value, Variable, to_value
 
 SHOWN, WORDS = 12, 6  # variables that are printed, and the parents and values of each
-MOST_FACTORS = 10_000  # in which parents are looked for
+MOST_FACTORS = 10_000  # in which parents are looked for, to be printed
 
 
 @dataclass(frozen=True, repr=False)
@@ -361,7 +362,7 @@ class Network(Shown):
         observed = f", observed {listed(list(self.evidence)[:SHOWN])}" if self.evidence else ""
         more = f" and {len(self.evidence) - SHOWN:,} more" if len(self.evidence) > SHOWN else ""
         yield Words(f"Network({self.name or 'unnamed'}: {len(self.variables)} variables{observed}{more})")
-        parents = self._parents()
+        parents = self._parents() if len(self.factors) <= MOST_FACTORS else {}
         for name, domain in itertools.islice(self.variables.items(), SHOWN):
             given = f" given {_few(parents[name])}" if parents.get(name) else ""
             seen = f", observed {_as_label(domain, self.evidence[name])}" if name in self.evidence else ""
@@ -372,11 +373,31 @@ class Network(Shown):
         if len(self.variables) > SHOWN:
             yield Words(f"… {len(self.variables) - SHOWN:,} more", 2)
 
+    @property
+    def structure(self) -> Structure:
+        """The parents of each variable of a directed network, whatever is observed: a drawing, and d-separation.
+
+        >>> a, b = fb.Table([0.5, 0.5], ("a",)), fb.Table([[0.75, 0.25], [0.0, 1.0]], ("a", "b"))
+        >>> net = Network({"a": fb.Bint[2], "b": fb.Bint[2]}, (a, b), children=("a", "b"))
+        >>> net.structure
+        a: Bint[2]
+        b: Bint[2], given a
+        >>> net.structure.is_separated("a", "b")
+        False
+        """
+        if len(self.children) != len(self.factors):
+            raise DomainError(
+                f"the structure of {self}",
+                expected="a directed network: a distribution of each variable given its parents",
+                advice="of an undirected one, its factors say which variables depend on each other",
+            )
+        return Structure.of_parents(self._parents(), self.variables)
+
     def _parents(self) -> dict[str, list[str]]:
         """The other variables of the factor that is the distribution of each variable, where that is known."""
         if len(self.children) != len(self.factors):
             return {}
-        pairs = itertools.islice(zip(self.children, self.factors, strict=True), MOST_FACTORS)
+        pairs = zip(self.children, self.factors, strict=True)
         return {child: [str(name) for name in factor.inputs if name != child] for child, factor in pairs}
 
 
