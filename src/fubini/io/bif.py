@@ -6,19 +6,25 @@ properties and comments are passed over, commas and bars count as spaces, as in 
 header names them, the last parent fastest, so that the child varies slowest.
 """
 
-import math
 from collections.abc import Iterator
 from itertools import product
 
 import numpy as np
 
-from fubini.base.domains import Bint, Domain
+from fubini.base.domains import Domain
 from fubini.base.file_limits import DEFAULT, Limits
-from fubini.errors import FileFormatError, closest, listed
+from fubini.errors import FileFormatError, listed
 from fubini.io.bif_blocks import BARE_NAME, BifBlock, blank_comments, read_blocks, split_names
-from fubini.io.bif_tables import ConditionalReader
-from fubini.io.record import NetworkRecord, RowSums, find_cycle
+from fubini.io.bif_tables import ValueReader
+from fubini.io.conditionals import Conditional, Conditionals, Words
+from fubini.io.record import NetworkRecord
 from fubini.io.text import SourceText
+
+WORDS = Words(
+    "variable block",
+    "probability block",
+    "in a table with parents the child varies slowest, so rows may be easier",
+)
 
 
 def parse_bif(text: str, source: str = "<text>", limits: Limits = DEFAULT) -> NetworkRecord:
@@ -37,13 +43,16 @@ def parse_bif(text: str, source: str = "<text>", limits: Limits = DEFAULT) -> Ne
         limits.require("variables", len(blocks["variable"]), source)
         limits.require("factors", len(blocks["probability"]), source)
     name = _read_name(file, blocks["network"])
-    variables = _read_variables(file, blocks["variable"], limits)
-    _check_headers(file, variables, blocks["probability"])
-    _check_sizes(file, variables, blocks["probability"], limits)
-    sums = RowSums(source)
-    tables = tuple(_read_table(file, variables, block, sums) for block in blocks["probability"])
-    sums.warn()
-    return NetworkRecord(name, variables, tables, directed=True)
+    if not blocks["variable"]:
+        raise file.truncated("without a variable block", "at least one block: variable name { }")
+    conditionals = Conditionals(file, WORDS)
+    for block in blocks["variable"]:
+        conditionals.declare(block.names[0], _read_labels(file, block), block.offset, limits)
+    found = [Conditional(block.names, block.offset) for block in blocks["probability"]]
+    conditionals.check(found, limits)
+    for one, block in zip(found, blocks["probability"], strict=True):
+        ValueReader(conditionals, one, block).read()
+    return NetworkRecord(name, conditionals.variables, conditionals.tables(found), directed=True)
 
 
 def _read_name(file: SourceText, blocks: list[BifBlock]) -> str:
@@ -57,28 +66,7 @@ def _read_name(file: SourceText, blocks: list[BifBlock]) -> str:
     )
 
 
-def _read_variables(file: SourceText, blocks: list[BifBlock], limits: Limits) -> dict[str, Domain]:
-    if not blocks:
-        raise file.truncated("without a variable block", "at least one block: variable name { }")
-    variables: dict[str, Domain] = {}
-    for block in blocks:
-        if block.names[0] in variables:
-            raise _repeated(file, block)
-        variables[block.names[0]] = domain = _read_domain(file, block)
-        limits.require("states", domain.extent, f"{file.source}: the {block.title}")
-    return variables
-
-
-def _repeated(file: SourceText, block: BifBlock) -> FileFormatError:
-    return file.error(
-        block.offset,
-        f"a second {block.title}",
-        expected=f"one {block.kind} block for each variable",
-        advice="rename or remove one of the two",
-    )
-
-
-def _read_domain(file: SourceText, block: BifBlock) -> Domain:
+def _read_labels(file: SourceText, block: BifBlock) -> list[str]:
     if len(block.statements) != 1:
         raise file.error(
             block.offset,
@@ -89,7 +77,7 @@ def _read_domain(file: SourceText, block: BifBlock) -> Domain:
     (statement,) = block.statements
     labels = split_names(statement["labels"])
     if labels and len(set(labels)) == len(labels) == int(statement["size"]):
-        return Bint.labelled(*labels)
+        return labels
     raise file.error(
         statement.start("size"),
         f"{statement['size']} states announced, {len(labels)} listed in the {block.title}: {listed(labels)}",
@@ -98,78 +86,10 @@ def _read_domain(file: SourceText, block: BifBlock) -> Domain:
     )
 
 
-def _check_headers(file: SourceText, variables: dict[str, Domain], blocks: list[BifBlock]) -> None:
-    """Every name is known, every variable has one block, no variable is its own ancestor."""
-    offsets: dict[str, int] = {}
-    for block in blocks:
-        _check_names(file, variables, block)
-        if block.names[0] in offsets:
-            raise _repeated(file, block)
-        offsets[block.names[0]] = block.offset
-    missing = [name for name in variables if name not in offsets]
-    if missing:
-        raise file.error(
-            len(file.text.rstrip()),
-            f"the text ends without a probability block of {listed(missing[:5])}",
-            expected="one probability block for each variable",
-            advice="add the block, or fetch the file again if its end is missing",
-        )
-    _check_cycle(file, offsets, {block.names[0]: block.names[1:] for block in blocks})
-
-
-def _check_names(file: SourceText, variables: dict[str, Domain], block: BifBlock) -> None:
-    parents = block.names[1:]
-    if not block.names or len(set(parents)) != len(parents):
-        raise file.error(
-            block.offset,
-            f"the names {listed(block.names)} in the header of a probability block",
-            expected="probability ( child | parents ) with different parents",
-            advice="name one child, and each of its parents once",
-        )
-    unknown = [name for name in block.names if name not in variables]
-    if unknown:
-        role = "parent" if unknown[0] in parents else "variable"
-        raise file.error(
-            block.offset,
-            f"the unknown {role} {unknown[0]!r} in the {block.title}",
-            expected="a name that has a variable block",
-            nearest=closest(unknown[0], variables),
-            advice="correct the name, or add its variable block",
-        )
-
-
-def _check_cycle(file: SourceText, offsets: dict[str, int], parents: dict[str, list[str]]) -> None:
-    cycle = find_cycle(parents)
-    if cycle:
-        raise file.error(
-            offsets[cycle[0]],
-            f"a cycle among the parents: {' -> '.join(cycle)}",
-            expected="variables that can be ordered with parents before children",
-            advice="remove one arc of the cycle",
-        )
-
-
-def _check_sizes(file: SourceText, variables: dict[str, Domain], blocks: list[BifBlock], limits: Limits) -> None:
-    """Tables are counted before any is made: a default row is short, whatever it stands for."""
-    cells = 0
-    for block in blocks:
-        what = f"{file.source}: the {block.title}"
-        limits.require("scope", len(block.names), what)
-        cells += math.prod(variables[name].extent for name in block.names)
-        limits.require("cells", cells, f"{what} and those before it")
-
-
-def _read_table(
-    file: SourceText, variables: dict[str, Domain], block: BifBlock, sums: RowSums
-) -> tuple[tuple[str, ...], np.ndarray]:
-    child, *parents = block.names
-    domains = tuple(variables[name] for name in parents)
-    return (*parents, child), ConditionalReader(file, block, domains, variables[child], sums).read()
-
-
 def format_bif(record: NetworkRecord) -> str:
     """A directed network as BIF text; a domain without labels gets the labels 0, 1, ...
 
+    >>> from fubini.base.domains import Bint
     >>> coin = NetworkRecord("coin", {"side": Bint[2]}, ((("side",), np.array([0.25, 0.75])),), directed=True)
     >>> print(format_bif(coin), end="")
     network coin {

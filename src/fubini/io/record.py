@@ -111,11 +111,15 @@ class RowSums:
 
     def normalise(self, rows: np.ndarray) -> np.ndarray:
         """Each row over its sum, save rows that are off by rounding only."""
-        sums = rows.sum(axis=-1, keepdims=True)
+        divisors = self.divisors(rows.sum(axis=-1, keepdims=True))
+        return rows / divisors if (divisors != 1).any() else rows
+
+    def divisors(self, sums: np.ndarray) -> np.ndarray:
+        """What rows of these sums are divided by: 1 where they are off by rounding only."""
         off = np.abs(sums - 1)
         self.count += int((off > SUM_ROUNDING).sum())
         self.worst = max(self.worst, float(off.max(initial=0.0)))
-        return np.where(off > ROUNDING, rows / sums, rows)
+        return np.where(off > ROUNDING, sums, 1.0)
 
     def warn(self) -> None:
         """Warn once of a file with rows that are off by more than their digits."""

@@ -26,17 +26,30 @@ class SourceText:
     text: str
     source: str = "<text>"
 
+    @property
+    def end(self) -> int:
+        """The offset behind the last word."""
+        return len(self.text.rstrip())
+
+    def line(self, offset: int) -> int:
+        """The number, from 1, of the line that holds an offset."""
+        return line_of(self.text, offset)
+
+    def find(self, word: str, offset: int) -> int:
+        """The offset of a word at or behind another offset."""
+        return max(self.text.find(word, offset), offset)
+
     def error(
         self, offset: int, cause: str, *, expected: str = "", nearest: str = "", advice: str = ""
     ) -> FileFormatError:
         """The error whose first part gives the source, the line of the offset and the cause."""
-        asked = f"{self.source}, line {line_of(self.text, offset)}: {cause}"
+        asked = f"{self.source}, line {self.line(offset)}: {cause}"
         return FileFormatError(asked, expected=expected, nearest=nearest, advice=advice)
 
     def truncated(self, what: str, expected: str) -> FileFormatError:
         """The error of a text that ends too early."""
         cause = f"truncated: the text ends {what}"
-        return self.error(len(self.text.rstrip()), cause, expected=expected, advice="fetch or write the file again")
+        return self.error(self.end, cause, expected=expected, advice="fetch or write the file again")
 
 
 def line_of(text: str, offset: int) -> int:
