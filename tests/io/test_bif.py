@@ -13,6 +13,7 @@ from fubini.base.domains import Bint
 from fubini.errors import DataError, FileFormatError
 from fubini.io.bif import format_bif, parse_bif
 from fubini.io.record import NetworkRecord
+from tests.io.networks import networks
 
 # name: nodes, arcs, free parameters
 NETWORKS = {
@@ -149,26 +150,6 @@ def test_parse_keeps_rows_off_by_rounding() -> None:
 
 def test_round_trip() -> None:
     assert parse_bif(format_bif(parse_bif(RAIN))) == parse_bif(RAIN)
-
-
-labels = st.text(st.characters(exclude_characters='"', exclude_categories=["Cs"]), max_size=4)
-
-
-@st.composite
-def networks(draw: st.DrawFn) -> NetworkRecord:
-    """Small directed networks with odd names, odd labels and zeros."""
-    names = draw(st.lists(labels, min_size=1, max_size=4, unique=True))
-    domains = {n: Bint.labelled(*draw(st.lists(labels, min_size=1, max_size=3, unique=True))) for n in names}
-    tables = []
-    for place, child in enumerate(names):
-        parents = draw(st.lists(st.sampled_from(names[:place]), unique=True)) if place else []
-        scope = (*parents, child)
-        shape = [domains[name].size for name in scope]
-        weights = draw(st.lists(st.integers(0, 9), min_size=int(np.prod(shape)), max_size=int(np.prod(shape))))
-        table = np.array(weights, dtype=np.float64).reshape(shape) + np.eye(shape[-1])[0]
-        tables.append((scope, table / table.sum(axis=-1, keepdims=True)))
-    order = draw(st.permutations(tables))
-    return NetworkRecord(draw(labels), {n: domains[n] for n in draw(st.permutations(names))}, tuple(order), True)
 
 
 @given(networks())

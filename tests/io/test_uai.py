@@ -135,9 +135,9 @@ def test_round_trip_of_any_network(record: NetworkRecord) -> None:
 def test_round_trip_of_evidence(record: NetworkRecord, drawn: st.DataObject) -> None:
     observed = drawn.draw(st.lists(st.sampled_from(list(record.variables)), unique=True))
     evidence = {name: drawn.draw(st.integers(0, record.variables[name].size - 1)) for name in observed}
-    text = format_uai_evidence(evidence, record)
+    text = format_uai_evidence(evidence, record.variables)
     assert parse_uai_evidence(text) == evidence
-    assert parse_uai_evidence("1\n" + text, "model.uai.evid", record) == evidence
+    assert parse_uai_evidence("1\n" + text, "model.uai.evid", record.variables) == evidence
 
 
 @given(networks(), st.integers(0, 10**6))
@@ -242,7 +242,7 @@ def test_cut_of_a_model_is_named(cut: str) -> None:
 @pytest.mark.parametrize("fault", EVIDENCE_FAULTS)
 def test_fault_of_evidence_is_named(fault: str) -> None:
     text, cause, remedy = EVIDENCE_FAULTS[fault]
-    check(complaint(parse_uai_evidence, text, parse_uai(MODEL)), cause, remedy)
+    check(complaint(parse_uai_evidence, text, parse_uai(MODEL).variables), cause, remedy)
 
 
 @pytest.mark.parametrize("fault", MARGINAL_FAULTS)
@@ -273,15 +273,15 @@ def test_parse_evidence_of_one_variable() -> None:
 
 def test_evidence_takes_the_names_of_the_record() -> None:
     record = NetworkRecord("", {"side": Bint[2]}, ((("side",), np.ones(2)),), directed=False)
-    assert parse_uai_evidence("1 0 1", record=record) == {"side": 1}
-    assert format_uai_evidence({"side": 1}, record) == "1 0 1\n"
+    assert parse_uai_evidence("1 0 1", variables=record.variables) == {"side": 1}
+    assert format_uai_evidence({"side": 1}, record.variables) == "1 0 1\n"
 
 
 def test_format_evidence_refuses_what_the_network_lacks() -> None:
     with pytest.raises(UnknownName, match="nearest:  'x2'"):
-        format_uai_evidence({"x22": 0}, parse_uai(MODEL))
+        format_uai_evidence({"x22": 0}, parse_uai(MODEL).variables)
     with pytest.raises(DataError, match="a value from 0 to 2"):
-        format_uai_evidence({"x2": 3}, parse_uai(MODEL))
+        format_uai_evidence({"x2": 3}, parse_uai(MODEL).variables)
 
 
 def test_parse_results() -> None:
@@ -298,7 +298,7 @@ def test_competition_instance(data: Path, instance: str) -> None:
     with (folder / "index.csv").open(newline="") as file:
         (row,) = (row for row in csv.DictReader(file) if row["instance"] == instance)
     record = parse_uai(gzip.decompress((folder / f"{instance}.uai.gz").read_bytes()).decode(), instance)
-    evidence = parse_uai_evidence((folder / f"{instance}.uai.evid").read_text(), instance, record)
+    evidence = parse_uai_evidence((folder / f"{instance}.uai.evid").read_text(), instance, record.variables)
     marginals = parse_uai_marginals((folder / f"{instance}.uai.MAR").read_text(), instance)
     sizes = {name: domain.size for name, domain in record.variables.items()}
     found = [len(sizes), max(sizes.values()), len(record.tables), len(evidence)]

@@ -32,6 +32,7 @@ class Limits:
     scope: int = AXES  # variables of one table
     cells: int = 2**24  # numbers in all tables and regressions together
     depth: int = 80  # of brackets in JSON
+    tags: int = 2**21  # of XML
 
     def __post_init__(self) -> None:
         for field in fields(self):

@@ -16,7 +16,7 @@ import numpy as np
 from fubini.base.names import Name
 from fubini.eliminate.explain import explain
 from fubini.errors import FubiniError, Intractable, escaped
-from fubini.io.files import read_bif, read_json, read_uai
+from fubini.io.files import read_network
 from fubini.models.network import Network
 from fubini.show.bars import bars, curve
 from fubini.terms.factor import Factor
@@ -26,9 +26,9 @@ from fubini.terms.value import Array, to_array
 def add_to(commands: Any) -> None:
     """Add the command to a parser."""
     query = commands.add_parser("query", help="marginals, the most probable values or samples of a network file")
-    query.add_argument("file", type=Path, help="network.bif, .uai or .json, plain or compressed")
+    query.add_argument("file", type=Path, help="network.bif, .xmlbif, .net, .xdsl, .uai or .json, plain or compressed")
     query.add_argument("--evidence", "-e", nargs="+", action="extend", default=[], metavar="NAME=VALUE",
-                       help="observed values")  # fmt: skip
+                       help="observed values, or a file of them in the format of UAI: *.evid")  # fmt: skip
     query.add_argument("--target", "-t", nargs="+", action="extend", default=[], metavar="NAME",
                        help="variables asked for; A,B asks for their joint distribution")  # fmt: skip
     asked = query.add_mutually_exclusive_group()
@@ -42,8 +42,13 @@ def add_to(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> str:
     """The answer to a question given evidence, in the format asked for."""
-    network = read_network(options.file)
+    files = [text for text in options.evidence if "=" not in text and ".evid" in Path(text).suffixes]
+    if len(files) > 1:
+        raise FubiniError(f"--evidence {' '.join(files)}", expected="one file, and values as NAME=VALUE")
+    network = read_network(options.file, *files)
     for text in options.evidence:
+        if text in files:
+            continue
         network = network.condition(dict([_observation(network, text)]))
     answer = _answer(network, options)
     return f"{explain(network)}\n\n{answer}" if options.plan and options.format == "text" else answer
@@ -117,18 +122,6 @@ def _rows(rows: list[dict[str, Any]], form: str) -> str:
 
 def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) or getattr(value, "ndim", None) == 0 else value
-
-
-def read_network(path: Path) -> Network:
-    """Read a network file of any format, which its name decides."""
-    stem = path.name.removesuffix(".gz").removesuffix(".xz")
-    readers = {".bif": read_bif, ".uai": read_uai, ".json": read_json}
-    reader = readers.get(Path(stem).suffix)
-    if reader is None:
-        raise FubiniError(
-            f"the network {path}", expected="a file called *.bif, *.uai or *.json, perhaps with .gz or .xz"
-        )
-    return reader(path)
 
 
 def _observation(network: Network, text: str) -> tuple[str, str | int | float]:

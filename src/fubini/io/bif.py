@@ -17,7 +17,7 @@ from fubini.errors import FileFormatError, listed
 from fubini.io.bif_blocks import BARE_NAME, BifBlock, blank_comments, read_blocks, split_names
 from fubini.io.bif_tables import ValueReader
 from fubini.io.conditionals import Conditional, Conditionals, Words
-from fubini.io.record import NetworkRecord
+from fubini.io.record import NetworkRecord, labels_of, require_directed
 from fubini.io.text import SourceText
 
 WORDS = Words(
@@ -101,12 +101,7 @@ def format_bif(record: NetworkRecord) -> str:
       table 0.25, 0.75;
     }
     """
-    if not record.directed:
-        raise FileFormatError(
-            f"the undirected network {record.name!r} as BIF",
-            expected="a directed network: BIF holds conditional tables",
-            advice="write it with format_uai",
-        )
+    require_directed(record, "BIF")
     blocks = [f"network {_quoted(record.name)} {{\n}}"]
     blocks += [_format_variable(name, domain) for name, domain in record.variables.items()]
     blocks += [_format_table(record, names, table) for names, table in record.tables]
@@ -134,7 +129,7 @@ def _prefixes(parents: list[Domain]) -> Iterator[str]:
 
 
 def _labels(domain: Domain) -> list[str]:
-    return [_quoted(str(domain.label(index))) for index in range(domain.extent)]
+    return list(map(_quoted, labels_of(domain)))
 
 
 def _quoted(name: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, chain
+from itertools import accumulate, chain, pairwise
 
 import numpy as np
 
@@ -165,7 +165,7 @@ class Conditionals:
         self._normalise(values, conditionals, ends, np.array([shape[-1] for shape in shapes], np.int64))
         return tuple(
             (scope, values[start:end].reshape(shape))
-            for scope, shape, start, end in zip(scopes, shapes, ends, ends[1:], strict=False)
+            for scope, shape, (start, end) in zip(scopes, shapes, pairwise(ends), strict=True)
         )
 
     def miscounted(self, one: Conditional, position: int, found: int, expected: int) -> FileFormatError:
@@ -198,7 +198,7 @@ class Conditionals:
         if all(one.arrange is None for one in conditionals):
             return numbers
         ends = [0, *accumulate(len(one.words) for one in conditionals)]
-        parts = [numbers[start:end] for start, end in zip(ends, ends[1:], strict=False)]
+        parts = [numbers[start:end] for start, end in pairwise(ends)]
         return np.concatenate(
             [one.arrange(part) if one.arrange else part for one, part in zip(conditionals, parts, strict=True)]
         )

@@ -1,21 +1,26 @@
-"""Network files in and out: BIF, UAI and JSON."""
+"""Network files in and out, in the format that the name of a file says."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from fubini.base.file_limits import DEFAULT, Limits
-from fubini.errors import DataError
+from fubini.errors import DataError, FileFormatError, closest, listed
 from fubini.factors.fallbacks import join
 from fubini.factors.table import Table
 from fubini.io.bif import format_bif, parse_bif
 from fubini.io.json_network import parse_json
+from fubini.io.net import format_net, parse_net
 from fubini.io.record import NetworkRecord
-from fubini.io.text import read_text, write_text
+from fubini.io.text import decode, read_text, write_text
 from fubini.io.uai import format_uai, format_uai_evidence, parse_uai, parse_uai_evidence
+from fubini.io.xdsl import format_xdsl, parse_xdsl
+from fubini.io.xml_text import decode_xml
+from fubini.io.xmlbif import format_xmlbif, parse_xmlbif
 from fubini.models.network import Network
 from fubini.terms.factor import Factor
 
@@ -47,6 +52,84 @@ def _entry(factor: Factor) -> tuple[tuple[str, ...], np.ndarray]:
     return tuple(map(str, table.inputs)), np.ascontiguousarray(weights)
 
 
+@dataclass(frozen=True)
+class Format:
+    """How the texts of a format are read and written; formats of other data than tables are only read."""
+
+    parse: Callable[[str, str, Limits], Network | NetworkRecord]
+    text: Callable[[NetworkRecord], str] | None
+    decoder: Callable[[bytes], str] = decode
+
+
+FORMATS = {
+    "bif": Format(parse_bif, format_bif),
+    "uai": Format(parse_uai, format_uai),
+    "json": Format(parse_json, None),
+    "net": Format(parse_net, format_net),
+    "xmlbif": Format(parse_xmlbif, format_xmlbif, decode_xml),
+    "xdsl": Format(parse_xdsl, format_xdsl, decode_xml),
+}
+SUFFIXES = {f".{name}": name for name in FORMATS} | {".bifxml": "xmlbif", ".xml": "xmlbif"}
+
+
+def _format_of(path: str | Path, name: str) -> str:
+    """The format that is asked for, or that the name of a file says."""
+    if name:
+        if name in FORMATS:
+            return name
+        raise FileFormatError(
+            f"the format {name!r}", expected=f"one of {listed(FORMATS)}", nearest=closest(name, FORMATS)
+        )
+    stem = Path(Path(path).name.removesuffix(".gz").removesuffix(".xz"))
+    if stem.suffix.lower() in SUFFIXES:
+        return SUFFIXES[stem.suffix.lower()]
+    raise FileFormatError(
+        f"the network {path}",
+        expected=f"a file called *{', *'.join(SUFFIXES)}, perhaps with .gz or .xz",
+        nearest=closest(stem.suffix, SUFFIXES),
+        advice="rename it, or say its format: format='bif'",
+    )
+
+
+def read_network(
+    path: str | Path, evidence: str | Path | None = None, *, format: str = "", limits: Limits = DEFAULT
+) -> Network:
+    """A network from a BIF, XMLBIF, NET, XDSL, UAI or JSON file, plain or compressed, and evidence of a .evid file.
+
+    The format is that of the name: .bif, .xmlbif (.bifxml, .xml), .net, .xdsl, .uai, .json, perhaps with .gz or .xz.
+
+    >>> fb.io.read_network(Path(fb.__file__).with_name("io") / "commute.bif").marginal("choice").weights.round(3)
+    array([0.425, 0.575])
+    """
+    form = FORMATS[_format_of(path, format)]
+    found = form.parse(read_text(path, limits, form.decoder), str(path), limits)
+    network = to_network(found) if isinstance(found, NetworkRecord) else found
+    if evidence is None:
+        return network
+    seen = parse_uai_evidence(read_text(evidence, limits), str(evidence), network.variables, limits)
+    return network.condition({name: network.variables[name].label(value) for name, value in seen.items()})
+
+
+def write_network(network: Network, path: str | Path, evidence: str | Path | None = None, *, format: str = "") -> None:
+    """Write a network of tables in the format that the name says, and its evidence to a .evid file if one is given.
+
+    >>> import tempfile
+    >>> network = fb.Network({"a": fb.Bint[2]}, (fb.Table([0.25, 0.75], ("a",)),), children=("a",))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_network(network, Path(folder, "a.xdsl"))
+    ...     fb.io.read_network(Path(folder, "a.xdsl")).marginals()["a"].weights
+    array([0.25, 0.75])
+    """
+    name = _format_of(path, format)
+    text = FORMATS[name].text
+    if text is None:
+        written = [name for name, form in FORMATS.items() if form.text]
+        raise FileFormatError(f"writing {path} as {name}", expected=f"one of {listed(written)}")
+    write_text(path, text(to_record(network)))
+    if evidence is not None:
+        write_text(evidence, format_uai_evidence(dict(network.evidence), network.variables))
+
+
 def read_bif(path: str | Path, *, limits: Limits = DEFAULT) -> Network:
     """A network from a BIF file, plain or compressed (.gz, .xz).
 
@@ -61,7 +144,7 @@ def read_bif(path: str | Path, *, limits: Limits = DEFAULT) -> Network:
       arrival given choice, traffic, train: early, on_time, late
       coffee given arrival: no, yes
     """
-    return to_network(parse_bif(read_text(path, limits), str(path), limits))
+    return read_network(path, format="bif", limits=limits)
 
 
 def write_bif(network: Network, path: str | Path) -> None:
@@ -74,7 +157,7 @@ def write_bif(network: Network, path: str | Path) -> None:
     ...     fb.io.read_bif(Path(folder, "a.bif")).marginals()["a"].weights
     array([0.25, 0.75])
     """
-    write_text(path, format_bif(to_record(network)))
+    write_network(network, path, format="bif")
 
 
 def read_json(path: str | Path, *, limits: Limits = DEFAULT) -> Network:
@@ -89,7 +172,7 @@ def read_json(path: str | Path, *, limits: Limits = DEFAULT) -> Network:
     Network(coin: 1 variables)
       a: no, yes
     """
-    return parse_json(read_text(path, limits), str(path), limits)
+    return read_network(path, format="json", limits=limits)
 
 
 def read_uai(path: str | Path, evidence: str | Path | None = None, *, limits: Limits = DEFAULT) -> Network:
@@ -102,11 +185,7 @@ def read_uai(path: str | Path, evidence: str | Path | None = None, *, limits: Li
     ...     read_uai(path).marginals()["x0"].weights
     array([0.25, 0.75])
     """
-    record = parse_uai(read_text(path, limits), str(path), limits)
-    network = to_network(record)
-    if evidence is None:
-        return network
-    return network.condition(parse_uai_evidence(read_text(evidence, limits), str(evidence), record, limits))
+    return read_network(path, evidence, format="uai", limits=limits)
 
 
 def write_uai(network: Network, path: str | Path, evidence: str | Path | None = None) -> None:
@@ -119,8 +198,4 @@ def write_uai(network: Network, path: str | Path, evidence: str | Path | None = 
     ...     fb.io.read_uai(Path(folder, "a.uai")).marginals()["x0"].weights
     array([0.25, 0.75])
     """
-    record = to_record(network)
-    write_text(path, format_uai(record))
-    if evidence is not None:
-        seen: Mapping[str, int] = network.evidence
-        write_text(evidence, format_uai_evidence(dict(seen), record))
+    write_network(network, path, evidence, format="uai")

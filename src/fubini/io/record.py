@@ -7,7 +7,7 @@ from graphlib import CycleError, TopologicalSorter
 import numpy as np
 
 from fubini.base.domains import Domain
-from fubini.errors import DataError, FileFormatWarning, listed, warn
+from fubini.errors import DataError, FileFormatError, FileFormatWarning, listed, warn
 
 SUM_TOLERANCE = 1e-3
 """How far from 1 a row of a conditional table may sum."""
@@ -131,6 +131,26 @@ class RowSums:
                 advice="write the probabilities with more digits",
             )
             warn(warning)
+
+
+def require_directed(record: NetworkRecord, form: str) -> None:
+    """Raise where a format of conditional tables is to hold an undirected network."""
+    if not record.directed:
+        raise FileFormatError(
+            f"the undirected network {record.name!r} as {form}",
+            expected=f"a directed network: {form} holds conditional tables",
+            advice="write it as UAI: a file called *.uai",
+        )
+
+
+def labels_of(domain: Domain) -> list[str]:
+    """The labels of a domain; 0, 1, … of one without.
+
+    >>> from fubini.base.domains import Bint
+    >>> labels_of(Bint[2]), labels_of(Bint.labelled("no", "yes"))
+    (['0', '1'], ['no', 'yes'])
+    """
+    return [str(domain.label(index)) for index in range(domain.extent)]
 
 
 def find_cycle(parents: Mapping[str, Sequence[str]]) -> list[str]:

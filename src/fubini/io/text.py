@@ -16,7 +16,7 @@ from fubini.errors import FileFormatError, closest
 _WRITERS: dict[str, Callable[[bytes], bytes]] = {".gz": gzip.compress, ".xz": lzma.compress}
 PIECE = 2**20  # bytes that are decompressed at a time
 DICTIONARY = 2**27  # bytes that xz may need; its best compression needs half of them
-_DAMAGE = (UnicodeDecodeError, gzip.BadGzipFile, lzma.LZMAError, zlib.error, EOFError)
+_DAMAGE = (UnicodeDecodeError, LookupError, gzip.BadGzipFile, lzma.LZMAError, zlib.error, EOFError)
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,17 @@ def _is_number(word: str) -> bool:
     return "_" not in word
 
 
-def read_text(path: str | PathLike[str], limits: Limits = DEFAULT) -> str:
+def decode(content: bytes) -> str:
+    r"""Text in UTF-8, or in UTF-16 if its first bytes say so, with the newlines of Unix.
+
+    >>> decode("a\r\nb".encode("utf-16"))
+    'a\nb'
+    """
+    encoding = "utf-16" if content.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig"
+    return content.decode(encoding).replace("\r\n", "\n").replace("\r", "\n")
+
+
+def read_text(path: str | PathLike[str], limits: Limits = DEFAULT, decoder: Callable[[bytes], str] = decode) -> str:
     """The text of a file, plain or compressed by gzip (`.gz`) or xz (`.xz`).
 
     >>> import tempfile
@@ -93,13 +103,13 @@ def read_text(path: str | PathLike[str], limits: Limits = DEFAULT) -> str:
         with open_file(path) as file:
             content = _joined(_PIECES.get(path.suffix, _plain)(file), limits.bytes)
         limits.require("bytes", len(content), f"{path}, decompressed" if path.suffix in _PIECES else f"{path}")
-        return content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
+        return decoder(content)
     except FileFormatError:
         raise
     except _DAMAGE as damage:
         raise FileFormatError(
             f"{path}: {damage or type(damage).__name__}",
-            expected="UTF-8 text, plain or compressed as the suffix .gz or .xz says",
+            expected="UTF-8 text (XML: the encoding it names), plain or compressed as the suffix .gz or .xz says",
             advice="fetch the file again, or give it the suffix of its compression",
         ) from damage
     except (OSError, ValueError) as refusal:  # a ValueError is a path with a null character

@@ -185,12 +185,12 @@ def format_uai(record: NetworkRecord) -> str:
 
 
 def parse_uai_evidence(
-    text: str, source: str = "<text>", record: NetworkRecord | None = None, limits: Limits = DEFAULT
+    text: str, source: str = "<text>", variables: Mapping[str, Domain] | None = None, limits: Limits = DEFAULT
 ) -> dict[str, int]:
     """The observed values by name: a count and pairs, behind a number of evidence sets (1) or not.
 
-    The two forms differ in parity: a count and pairs are an odd number of words. With a record, numbers and values
-    must lie in its variables, whose names are used.
+    The two forms differ in parity: a count and pairs are an odd number of words. With the variables of a network,
+    numbers and values must lie in them, and their names are used.
 
     >>> parse_uai_evidence("2  0 1  3 0"), parse_uai_evidence("1  2  0 1  3 0")
     ({'x0': 1, 'x3': 0}, {'x0': 1, 'x3': 0})
@@ -202,7 +202,7 @@ def parse_uai_evidence(
     words.limits.require("variables", count, source)
     words.finish(f"{count} pairs of evidence", ahead=2 * count)
     evidence: dict[str, int] = {}
-    known = None if record is None else list(record.variables.items())
+    known = None if variables is None else list(variables.items())
     for _ in range(count):
         name, value = _read_observation(words, known)
         if name in evidence:
@@ -220,25 +220,32 @@ def _read_observation(words: Words, known: list[tuple[str, Domain]] | None) -> t
     if known is None:
         return f"x{words.integer('an observed variable')}", words.integer("an observed value")
     name, domain = known[words.integer("an observed variable", high=len(known) - 1)]
+    if not domain.is_finite:
+        raise words.error(
+            words.position - 1,
+            f"the real variable {name!r} in a file of evidence",
+            expected="variables with states, whose values are numbers from 0 on",
+            advice="observe it by network.condition(…)",
+        )
     return name, words.integer(f"the value of {name!r}", high=domain.extent - 1)
 
 
-def format_uai_evidence(evidence: Mapping[str, int], record: NetworkRecord) -> str:
+def format_uai_evidence(evidence: Mapping[str, int], variables: Mapping[str, Domain]) -> str:
     r"""Evidence on a network in the form of a count and pairs.
 
-    >>> format_uai_evidence({"x0": 1}, parse_uai("MARKOV 1  2  1  1 0  2  0.5 1.5"))
+    >>> format_uai_evidence({"x0": 1}, {"x0": Bint[2]})
     '1 0 1\n'
     """
-    numbers = {name: number for number, name in enumerate(record.variables)}
+    numbers = {name: number for number, name in enumerate(variables)}
     words = [len(evidence)]
     for name, value in evidence.items():
-        _check_observation(record, name, value)
+        _check_observation(variables, name, value)
         words += [numbers[name], int(value)]
     return " ".join(map(str, words)) + "\n"
 
 
-def _check_observation(record: NetworkRecord, name: str, value: int) -> None:
-    asked, known = f"the evidence {name} = {value}", record.variables
+def _check_observation(known: Mapping[str, Domain], name: str, value: int) -> None:
+    asked = f"the evidence {name} = {value}"
     if name not in known:
         raise UnknownName(
             asked, expected="a variable of the network", nearest=closest(name, known), advice="check the name"
