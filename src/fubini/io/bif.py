@@ -16,7 +16,7 @@ from fubini.base.file_limits import DEFAULT, Limits
 from fubini.errors import FileFormatError, listed
 from fubini.io.bif_blocks import BARE_NAME, BifBlock, blank_comments, read_blocks, split_names
 from fubini.io.bif_tables import ValueReader
-from fubini.io.conditionals import Conditional, Conditionals, Words
+from fubini.io.conditional_tables import Conditional, Conditionals, Words
 from fubini.io.record import NetworkRecord, labels_of, require_directed
 from fubini.io.text import SourceText
 

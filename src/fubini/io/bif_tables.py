@@ -9,7 +9,7 @@ import numpy as np
 
 from fubini.errors import FileFormatError, closest, listed
 from fubini.io.bif_blocks import BifBlock, split_names
-from fubini.io.conditionals import Conditional, Conditionals
+from fubini.io.conditional_tables import Conditional, Conditionals
 from fubini.io.record import shape_of
 from fubini.io.text import SourceText
 

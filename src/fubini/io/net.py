@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from fubini.base.file_limits import DEFAULT, Limits
 from fubini.errors import FileFormatError, closest, listed
-from fubini.io.conditionals import Conditional, Conditionals, Words
+from fubini.io.conditional_tables import Conditional, Conditionals, Words
 from fubini.io.identifiers import to_identifiers
 from fubini.io.record import NetworkRecord, labels_of, require_directed, shape_of
 from fubini.io.text import SourceText

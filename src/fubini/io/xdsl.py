@@ -15,7 +15,7 @@ import numpy as np
 
 from fubini.base.file_limits import DEFAULT, Limits
 from fubini.errors import FileFormatWarning, closest, listed, warn
-from fubini.io.conditionals import Conditional, Conditionals, Words
+from fubini.io.conditional_tables import Conditional, Conditionals, Words
 from fubini.io.identifiers import to_identifiers
 from fubini.io.record import NetworkRecord, labels_of, require_directed, shape_of
 from fubini.io.xml_text import XmlFile, escape_xml, read_xml

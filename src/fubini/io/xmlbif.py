@@ -8,7 +8,7 @@ from __future__ import annotations
 from xml.etree.ElementTree import Element
 
 from fubini.base.file_limits import DEFAULT, Limits
-from fubini.io.conditionals import Conditional, Conditionals, Words
+from fubini.io.conditional_tables import Conditional, Conditionals, Words
 from fubini.io.record import NetworkRecord, labels_of, require_directed
 from fubini.io.xml_text import XmlFile, leaf, read_xml
 
