@@ -27,6 +27,7 @@ from fubini.terms.exactness import combined
 from fubini.terms.factor import Factor
 
 WIDTH = 64  # cases that one run takes at once
+EVIDENCE, VARIABLES, TABLES = "evidence", "marginals of variables", "marginals of tables"
 
 
 class _Scope(NamedTuple):
@@ -149,11 +150,21 @@ class ObservedTables:
         run.finish()
         return self.make(Scaled(weights, scale + self.shift, low, high), {}, self.mark)
 
+    def with_numbers(self, factors: Sequence[Any]) -> ObservedTables:
+        """Other numbers in tables of the same variables: the programs are the same."""
+        new = ObservedTables(self.variables, factors)
+        new._programs = self._programs
+        return new
+
     # -- many cases ------------------------------------------------------------------------------------------------
 
     def forget(self) -> None:
         """Drop all programs: the next question makes its own."""
         self._programs.clear()
+
+    def is_sliced(self, names: Sequence[str], limit: int | None) -> bool:
+        """Whether the plan for what is not observed has to be run for some values one by one: it does not fit."""
+        return self._steps(frozenset([self.number[name] for name in names]), limit) is None
 
     def many(self, names: Sequence[str], cases: np.ndarray, limit: int | None) -> ManyCases:
         """The questions at rows of values of the observed names."""
@@ -167,15 +178,15 @@ class ManyCases:
         self.tables, self.names, self.cases, self.limit = tables, names, cases, limit
         self.width = min(WIDTH, max(1, len(cases)))
 
-    def _program(self, wants_marginals: bool) -> tuple[FlatProgram, np.ndarray, Any] | None:
+    def _program(self, question: str) -> tuple[FlatProgram, np.ndarray, Any] | None:
         """The program with the case as the last variable, where the tables lie, and what fills those with a case."""
-        key = ("many", self.names, self.width, wants_marginals, self.limit)
+        key = ("many", self.names, self.width, question, self.limit)
         programs = self.tables._programs
         if key not in programs:
-            programs[key] = self._make_program(wants_marginals)
+            programs[key] = self._make_program(question)
         return programs[key]
 
-    def _make_program(self, wants_marginals: bool) -> tuple[FlatProgram, np.ndarray, Any] | None:
+    def _make_program(self, question: str) -> tuple[FlatProgram, np.ndarray, Any] | None:
         tables, observed = self.tables, frozenset(self.names)
         steps = tables._steps(observed, self.limit)
         if steps is None:
@@ -207,10 +218,10 @@ class ManyCases:
             end += size
         for step, (a, b) in enumerate(steps.operands.tolist()):
             has_case[count + step] = has_case[a] or (b >= 0 and has_case[b])
+        wanted = {EVIDENCE: range(0), VARIABLES: range(batch), TABLES: range(batch + 1, batch + 1 + count)}[question]
         program = FlatProgram(
-            _with_case(steps, has_case, self.width), np.array(strides, np.int64), end,
-            wanted=range(batch) if wants_marginals else (), kept=(batch,),
-        )  # fmt: skip
+            _with_case(steps, has_case, self.width), np.array(strides, np.int64), end, wanted=wanted, kept=(batch,)
+        )
         lists = (shapes, jumps), (seen, seen_strides)
         (starts, (flat_shape, flat_jumps)), (seen_starts, (flat_seen, flat_seen_strides)) = map(_flattened, lists)
         source, target = np.array(sources, np.int64), np.array(targets, np.int64)
@@ -221,9 +232,9 @@ class ManyCases:
 
         return program, offsets, fill
 
-    def _runs(self, wants_marginals: bool) -> Iterator[tuple[slice, FlatRun | None]]:
+    def _runs(self, question: str) -> Iterator[tuple[slice, FlatRun | None]]:
         """The program at one stretch of cases after another; the last is filled up with its first case."""
-        made = self._program(wants_marginals)
+        made = self._program(question)
         if made is None:
             yield slice(0, 0), None
             return
@@ -248,15 +259,54 @@ class ManyCases:
     def log_evidence(self) -> np.ndarray | None:
         """log P(evidence) of each case; None where weights of several cases are too far apart for one array."""
         logs = np.empty(len(self.cases))
-        for part, run in self._runs(False):
+        for part, run in self._runs(EVIDENCE):
             if run is None:
                 return None
             ((weights, _, scale, *_),) = run.results()
             run.finish()
-            with np.errstate(divide="ignore"):
-                found = np.log(np.broadcast_to(weights, self.width)) + scale + self.tables.shift
-            logs[part] = found[: part.stop - part.start]
+            logs[part] = self._logs(weights, scale)[: part.stop - part.start]
         return logs
+
+    def _logs(self, weights: np.ndarray, scale: float) -> np.ndarray:
+        """The logarithms of the evidence of the cases of a run."""
+        with np.errstate(divide="ignore"):
+            return np.log(np.broadcast_to(weights, self.width)) + scale + self.tables.shift
+
+    def expected_counts(self, weights: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]] | None:
+        """log P(evidence) of each case, and for each table the sum over cases of P(its variables | evidence) · weight.
+
+        The axes of each are those of the table. None where weights leave the range, or a case has no mass.
+        """
+        logs, totals = np.empty(len(self.cases)), np.zeros(0)
+        program = None
+        for part, run in self._runs(TABLES):
+            if run is None:
+                return None
+            ((evidence, _, scale, *_),) = run.results()
+            rows, program = run.marginals(), run.program
+            run.finish()
+            if rows is None:
+                return None
+            own = np.zeros(self.width)
+            own[: part.stop - part.start] = weights[part]
+            logs[part] = self._logs(evidence, scale)[: part.stop - part.start]
+            counts = _weighted(rows, program, own)
+            totals = counts if not len(totals) else totals + counts
+        assert program is not None, "there is a case"
+        return logs, self._tables_of(totals, program)
+
+    def _tables_of(self, totals: np.ndarray, program: FlatProgram) -> list[np.ndarray]:
+        """The cells of all tables, one after another, each with the axes that its factor has."""
+        tables, observed = self.tables, frozenset(self.names)
+        hidden = [k for k in range(len(tables.all_names)) if k not in observed]
+        made, at = [], 0
+        for factor, slot, cells in zip(tables.factors, program.ends, program.wanted_cells.tolist(), strict=True):
+            names = [hidden[k] for k in program.names_of(slot) if k < len(hidden)]
+            table = totals[at : at + cells].reshape([int(tables.sizes[k]) for k in names])
+            order = [tables.number[name] for name in factor.inputs if tables.number[name] not in observed]
+            made.append(table.transpose([names.index(k) for k in order]))
+            at += cells
+        return made
 
     def marginals(self) -> dict[str, np.ndarray] | None:
         """P(variable | evidence) [case, value] of all variables not observed; None as above, or for no mass."""
@@ -264,7 +314,7 @@ class ManyCases:
         hidden = [k for k in range(len(tables.all_names)) if k not in observed]
         sizes = tables.sizes[hidden]
         found = np.empty((int(sizes.sum()), len(self.cases)))
-        for part, run in self._runs(True):
+        for part, run in self._runs(VARIABLES):
             rows = run.marginals() if run is not None else None
             if run is None or rows is None:
                 return None
@@ -281,6 +331,20 @@ class ManyCases:
         ends = np.cumsum(sizes)[:-1]
         parts = np.split(found, ends) if len(hidden) else []
         return {tables.all_names[k]: np.ascontiguousarray(part.T) for k, part in zip(hidden, parts, strict=True)}
+
+
+def _weighted(rows: np.ndarray, program: FlatProgram, weights: np.ndarray) -> np.ndarray:
+    """Marginals of cases, each times its weight, added up: one after another."""
+    cells = program.wanted_cells
+    if len(rows) == int(cells.sum()) * len(weights):
+        return rows.reshape(-1, len(weights)) @ weights
+    parts, at = [], 0
+    for size, end in zip(cells.tolist(), program.ends.tolist(), strict=True):
+        length = int(program.cells[end])
+        own = rows[at : at + length].reshape(size, -1)  # of one column where no case matters
+        parts.append(own @ weights if own.shape[1] == len(weights) else own[:, 0] * weights.sum())
+        at += length
+    return np.concatenate(parts)
 
 
 def _with_case(steps: FlatSteps, has_case: np.ndarray, width: int) -> FlatSteps:

@@ -176,7 +176,7 @@ def choose_providers(tables, scope_starts, scopes, cells, provider):
 def mark_needed(tables, steps, provider, wanted, needs):
     """The slots whose adjoints the marginals need: those they are read off, and everything made from these."""
     for name in wanted:
-        needs[provider[name]] = True
+        needs[provider[name] if name < len(provider) else name - len(provider)] = True
     for step in range(len(steps)):
         if needs[steps[step, 0]] or (steps[step, 1] >= 0 and needs[steps[step, 1]]):
             needs[tables + step] = True
@@ -187,8 +187,9 @@ def lay_out(starts, members, strides, offsets, sizes, place, steps, scope_starts
     """The program of a plan: where every table lies, and the steps on them.
 
     The given tables come first, then those of the plan's steps, then the number 1 at offset 0, then adjoints and
-    marginals. `kept` says which variables are never summed; `wanted` lists those whose marginals are asked for; `top`
-    is the end of the given tables, and `packs` allows products of matrices.
+    marginals. `kept` says which variables are never summed; `wanted` lists those whose marginals are asked for, and
+    after the variables come the given tables, whose marginals are of their variables together; `top` is the end of the
+    given tables, and `packs` allows products of matrices.
     """
     tables, count, zero = len(offsets), len(steps), np.int64(0)
     slots, unit = tables + count, tables + count
@@ -247,8 +248,15 @@ def lay_out(starts, members, strides, offsets, sizes, place, steps, scope_starts
             if task == 3 * count + 1:
                 begin = top
             ends[task - 3 * count - 1] = slot
-            names[0], several = name, zero + 1
-            a, b = provider[name], adjoint[provider[name]]
+            if name < longest:
+                names[0], several = name, zero + 1
+                a = provider[name]
+            else:
+                a = name - longest
+                for k in range(scope_starts[a], scope_starts[a + 1]):
+                    names[several] = scopes[k]
+                    several += 1
+            b = adjoint[a]
         if task > count:  # what is never summed stays
             for one in (a, b):
                 for k in range(all_starts[one], all_starts[one + 1]):

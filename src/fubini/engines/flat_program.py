@@ -38,7 +38,8 @@ class FlatProgram:
     """Loops on one array for a list of steps: forward, and backward for the marginals that are wanted.
 
     `strides` are those of the variables of the given tables, in the order of their scopes; `end` is where the given
-    tables end. `kept` are variables that are never summed.
+    tables end. `wanted` are variables, and with the number of these added given tables, whose variables' joint
+    marginals are wanted; `kept` are variables that are never summed.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class FlatProgram:
         members = steps.scopes[: starts[-1]]
         stays = np.zeros(len(steps.sizes), np.bool_)
         stays[list(kept)] = True
-        self.steps, self.tables, self.is_sum = steps, tables, is_sum
+        self.steps, self.tables, self.is_sum, self.stays = steps, tables, is_sum, stays
         self.wanted = np.array(wanted, np.int64)
         laid = load("flat_layout").lay_out(
             starts, members, strides, np.zeros(tables, np.int64), steps.sizes, steps.place, steps.operands,
@@ -65,6 +66,20 @@ class FlatProgram:
         self.code, (self.starts, self.members, self.strides, self.offsets, self.cells), self.ends, places = laid
         self.unit, self.forward, self.begin, self.finish, self.top = map(int, places)
         self.loops = load("flat_run")
+        self.wanted_cells = np.array([self._cells_of(name) for name in self.wanted.tolist()], np.int64)
+
+    def _cells_of(self, wanted: int) -> int:
+        """The cells of a marginal, for each value of what is never summed."""
+        sizes, scopes, starts = self.steps.sizes, self.steps.scopes, self.steps.scope_starts
+        if wanted < len(sizes):
+            return int(sizes[wanted])
+        slot = wanted - len(sizes)
+        own = scopes[starts[slot] : starts[slot + 1]]
+        return math.prod(sizes[own[~self.stays[own]]].tolist())
+
+    def names_of(self, slot: int) -> list[int]:
+        """The variables of a slot of the program, outermost first."""
+        return self.members[self.starts[slot] : self.starts[slot + 1]].tolist()
 
     def run(self, given: GivenTables, fill: Callable[[np.ndarray], None] | None = None) -> FlatRun | None:
         """The program at these numbers; None where they leave the range of double precision.
@@ -123,8 +138,7 @@ class FlatRun(NamedTuple):
     def marginals(self) -> np.ndarray | None:
         """The normalised marginals that are wanted, one after another; None where nothing has mass."""
         program = self.program
-        sizes = program.steps.sizes[program.wanted]
-        if not program.loops.normalize(self.array, self.offsets, program.cells, sizes, program.ends):
+        if not program.loops.normalize(self.array, self.offsets, program.cells, program.wanted_cells, program.ends):
             return None
         return self.array[program.begin : program.finish].copy()
 

@@ -11,6 +11,8 @@ from fubini.base.domains import Domain
 from fubini.errors import DataError, DomainError, FubiniError
 from fubini.models.network_evidence import finding_of, is_finding, position_of, require_unambiguous
 
+FEW = 1000  # rows that are looked at one by one
+
 
 class Findings(NamedTuple):
     """Soft evidence of one variable in many cases: different weights [kind, value], and the kind of each case."""
@@ -46,8 +48,10 @@ class Findings(NamedTuple):
         return Findings(self.weights, self.at[rows])
 
 
-def column_of(cells: Any) -> np.ndarray:
-    """Cells as an array; of lists and other cells together, one of objects."""
+def column_of(cells: Any) -> Any:
+    """Cells as an array, of lists and other cells together one of objects; a categorical column stays as it is."""
+    if hasattr(cells, "cat"):
+        return cells
     if isinstance(cells, Sequence) and not isinstance(cells, str):
         listed = [isinstance(cell, (list, tuple, np.ndarray)) for cell in cells]
         if any(listed) and not (all(listed) and len({len(cell) for cell in cells}) == 1):
@@ -57,21 +61,36 @@ def column_of(cells: Any) -> np.ndarray:
     return np.asarray(cells)
 
 
-def is_soft(column: np.ndarray) -> bool:
+def is_soft(column: Any) -> bool:
     """Whether some cell is a list of weights."""
     if column.ndim == 2:
         return True
-    return column.dtype == object and any(isinstance(cell, (list, tuple, np.ndarray)) for cell in column)
+    return (
+        column.dtype.kind == "O"
+        and not hasattr(column, "cat")
+        and any(isinstance(cell, (list, tuple, np.ndarray)) for cell in column)
+    )
 
 
-def positions(domain: Domain, name: str, column: np.ndarray) -> np.ndarray:
+def positions(domain: Domain, name: str, column: Any) -> np.ndarray:
     """The positions of a column of labels or positions, −1 where a cell is missing."""
-    kinds, inverse = _distinct(column)
+    if _are_plain_positions(domain, column):
+        return column
+    kinds, inverse = distinct(column)
     found = [-1 if is_missing(value) else _known_position(domain, name, value, column) for value in kinds]
-    return np.array(found, np.int64)[inverse]
+    return np.array([*found, -1], np.int64)[inverse]  # of a code −1, the last
 
 
-def _known_position(domain: Domain, name: str, value: Any, column: np.ndarray) -> int:
+def _are_plain_positions(domain: Domain, column: Any) -> bool:
+    """Whether whole numbers are positions as they are: within the range, and none is another's label."""
+    if not isinstance(column, np.ndarray) or column.dtype.kind not in "iu" or not len(column):
+        return False
+    if domain.labels is not None and any(label.lstrip("-").isdigit() for label in map(str, domain.labels)):
+        return False
+    return column.min() >= 0 and column.max() < domain.extent
+
+
+def _known_position(domain: Domain, name: str, value: Any, column: Any) -> int:
     try:
         return _position(domain, name, value)
     except (DataError, DomainError) as error:
@@ -91,11 +110,18 @@ def at_row(row: int, error: FubiniError) -> FubiniError:
     return type(error)(f"row {row} of the cases: {error}")
 
 
-def _distinct(column: np.ndarray) -> tuple[list[Any], np.ndarray]:
-    """The values of a column, each once, and which of them every row has."""
+def distinct(column: Any) -> tuple[list[Any], np.ndarray]:
+    """The values of a column, each once, and which of them every row has; −1 is a missing cell too."""
+    if hasattr(column, "cat"):
+        return list(column.cat.categories), np.asarray(column.cat.codes)
     if column.dtype.kind in "iufbUS":
         kinds, inverse = np.unique(column, return_inverse=True)
         return kinds.tolist(), inverse.ravel()
+    if len(column) > FEW:
+        import pandas as pd
+
+        codes, kinds = pd.factorize(column)
+        return list(kinds), codes
     places: dict[Any, int] = {}
     inverse = np.empty(len(column), np.int64)
     for row, value in enumerate(column.tolist()):

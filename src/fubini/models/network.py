@@ -26,8 +26,10 @@ from fubini.factors.table import Table
 from fubini.models.assignments import Assignment, most_probable
 from fubini.models.from_network import JointNetwork
 from fubini.models.joint import Joint
+from fubini.models.learn_tables import Learning, learn_tables
 from fubini.models.network_cases import NetworkCases
 from fubini.models.network_evidence import finding_of, is_finding, numbers_of, position_of, require_unambiguous
+from fubini.models.network_score import score
 from fubini.models.network_structure import Structure
 from fubini.models.question_heads import answer
 from fubini.show.picture import Picture
@@ -59,6 +61,7 @@ class Network(Shown):
     evidence: Mapping[str, Any] = field(default_factory=dict)  # labels, positions or numbers in; labels as positions
     children: tuple[str, ...] = ()  # of a directed network, the variable that each factor is a distribution of
     findings: Mapping[str, Any] = field(default_factory=dict)  # soft evidence: weights of the values of variables
+    learnt: Learning | None = None  # how its tables were learnt
 
     def __post_init__(self) -> None:
         for factor in self.factors:
@@ -372,6 +375,70 @@ class Network(Shown):
             yield Words(f"{name}{given}: {values}{seen}", 2)
         if len(self.variables) > SHOWN:
             yield Words(f"… {len(self.variables) - SHOWN:,} more", 2)
+
+    @classmethod
+    def learn(
+        cls,
+        frame: Any,
+        *,
+        structure: Any,
+        domains: Mapping[str, Domain] | None = None,
+        prior: Any = 1.0,
+        steps: int = 500,
+        tolerance: float = 1e-8,
+        progress: bool = False,
+    ) -> Network:
+        """The network of this structure with its tables learnt from a data frame; cells may be missing (None, NaN).
+
+        The structure is that of a network, or the parents by variable; values are its labels, else those of the data.
+        Each table is its counts, plus `prior` for each cell (a Dirichlet prior; by variable as a mapping), normalised.
+        Where cells are missing at random they are expectation–maximisation's, until a step gains no more than the
+        tolerance, relatively; `learnt` of the network says how that went.
+
+        >>> rows = {"rain": ["dry", "wet", "wet", None], "grass": ["brown", "lush", "lush", "lush"]}
+        >>> net = Network.learn(rows, structure={"grass": ["rain"]})
+        >>> net.marginal("rain").weights.round(3)
+        array([0.37, 0.63])
+        >>> net.learnt
+        learnt from 4 rows, 1 cell missing, 6 steps of expectation–maximisation; objective -8.0150101
+        """
+        made, tables, learnt = learn_tables(
+            frame, structure, domains=domains, prior=prior, steps=steps, tolerance=tolerance, progress=progress
+        )
+        return cls(made, tuple(tables.values()), children=tuple(tables), learnt=learnt)
+
+    def score(self, frame: Any, method: str = "bic", *, equivalent_size: float = 10.0) -> float:
+        """How well the network fits data, the greater the better: "bic", "aic", "log_likelihood" or "bdeu".
+
+        The first three are of the network with its tables, and cells may be missing; BDeu is the evidence of the
+        structure under Dirichlet priors of `equivalent_size` pseudo-counts in each table.
+
+        >>> rows = {"rain": ["dry", "wet", "wet", "wet"], "grass": ["brown", "lush", "lush", "brown"]}
+        >>> net = Network.learn(rows, structure={"grass": ["rain"]}, prior=0.0)
+        >>> round(net.score(rows, "log_likelihood"), 4), round(net.score(rows), 4), round(net.score(rows, "bdeu"), 4)
+        (-4.1589, -6.2383, -5.7487)
+        """
+        return score(self, frame, method, equivalent_size)
+
+    def predict(self, frame: Any, *names: str) -> Any:
+        """The most probable label of each missing cell given its row, each by itself; observed cells stay as they are.
+
+        Of the names, else of all variables without a column or with missing cells. A data frame is returned for a data
+        frame, columns by name otherwise; `condition_many(frame).marginals()` has the probabilities.
+
+        >>> rain, grass = fb.Bint.labelled("dry", "wet"), fb.Bint.labelled("brown", "lush")
+        >>> joint = fb.Table([[0.4, 0.1], [0.1, 0.4]], {"rain": rain, "grass": grass})
+        >>> net = Network({"rain": rain, "grass": grass}, (joint,))
+        >>> net.predict({"grass": ["lush", "brown", None]})
+        {'rain': array(['wet', 'dry', 'dry'], dtype='<U3'), 'grass': array(['lush', 'brown', 'brown'], dtype='<U5')}
+        """
+        cases = self.condition_many(frame)
+        self._require_hidden(names)
+        marginals = cases.marginals()
+        made = {
+            name: _labelled(self.variables[name], cases.most_probable(name, marginals)) for name in names or marginals
+        }
+        return type(frame)(made, index=frame.index) if hasattr(frame, "iloc") else made
 
     @property
     def structure(self) -> Structure:

@@ -120,6 +120,16 @@ class NetworkCases(Shown):
                     made[name][group.rows] = table
         return made
 
+    def most_probable(self, name: str, marginals: Mapping[str, np.ndarray] | None = None) -> np.ndarray:
+        """The most probable position of a variable in each row, by itself; the observed one where it is observed.
+
+        >>> net = fb.Network({"a": fb.Bint[2], "b": fb.Bint[2]}, (fb.Table([[0.25, 0.25], [0.5, 0.0]], ("a", "b")),))
+        >>> net.condition_many({"b": [1, None, 0]}).most_probable("a")
+        array([0, 0, 1])
+        """
+        own = (self.marginals() if marginals is None else marginals).get(name)
+        return self.positions[name] if own is None else own.argmax(axis=1)
+
     def _many(self, group: _Group) -> Any:
         """The rows as cases of the network's tables, with what was observed before; None where these are no tables."""
         tables = self._tables(group.findings)
