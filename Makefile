@@ -33,7 +33,7 @@ versions: $(VENV)/.created
 
 # Random models against enumeration and quadrature; not in CI. COUNT cases of each kind, at most MINUTES (0: no limit).
 COUNT ?= 200
-MUTATIONS ?= 5000
+MUTATIONS ?= 10000
 SIMULATIONS ?= 100
 MINUTES ?= 0
 SEED ?= 0

@@ -344,6 +344,7 @@ FAULTS = {
         ("experience = (10);", "experience = (10)", "line 26: 'experience = (10)' in the potential", "end in ';'"),
         ("experience", "data", "line 26: a second data in the potential", "once"),
         ("% a garden", "class Garden {", "line 1: 'class Garden {': a class", "unfold"),
+        ('"Garden"', '"Gar" "den"', 'line 6: the name "Gar" "den" in the net', "one string"),
         ("", "net { }", "line 28: a second net", "one block"),
     ],
     "xdsl": [
@@ -437,6 +438,8 @@ def test_evidence_of_any_network(tmp_path: Path) -> None:
     assert net.evidence == {"grass": 2, "rain": 1}
     fb.io.write_network(net, tmp_path / "again.net", tmp_path / "again.evid")
     assert fb.io.read_network(tmp_path / "again.net", tmp_path / "again.evid").evidence == net.evidence
+    with pytest.raises(fb.errors.DataError, match="soft evidence on 'umbrella'"):
+        fb.io.write_network(net.condition(umbrella=[0.2, 0.8]), tmp_path / "soft.net", tmp_path / "soft.evid")
     (tmp_path / "seen.evid").write_text("1  1 3\n")
     with pytest.raises(FileFormatError, match=r"seen\.evid, line 1: the value of 'grass' is '3'"):
         fb.io.read_network(path, tmp_path / "seen.evid")

@@ -252,7 +252,7 @@ def test_mutated_files_are_read_right_or_refused(tmp_path) -> None:
     """A few of the cases of `python -m tests.thorough.mutations`, in this process."""
     from tests.thorough import mutated, mutations
 
-    for name in ("bif", "uai", "evidence", "json", "cache"):
+    for name in ("bif", "xmlbif", "xdsl", "net", "uai", "evidence", "json", "cache"):
         subject = mutated.SUBJECTS[name](tmp_path)
         verdicts = {mutations.judge(subject, mutations.case(subject, 7, number))[0] for number in range(100)}
         assert verdicts <= {mutations.RIGHT, mutations.REFUSED}

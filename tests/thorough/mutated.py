@@ -18,6 +18,11 @@ from fubini import dist
 from fubini.engines.code_cache import CacheFiles
 from fubini.infer import driver
 from fubini.infer.checkpoint import HEADER, Checkpoint, _digest
+from fubini.io.bif import parse_bif
+from fubini.io.net import format_net
+from fubini.io.xdsl import format_xdsl
+from fubini.io.xml_text import decode_xml
+from fubini.io.xmlbif import format_xmlbif
 from fubini.questions import infer as inference
 from fubini.questions import label_sampler
 from tests.thorough import plain_readers
@@ -47,6 +52,18 @@ NODES = [
         **{"continuous_parents": ["h"], "intercept": [1, 2], "coef": {"h": [0.1, 0.2]}, "sd": [1.1, 1.2]},
     },
 ]
+
+
+DETERMINISTIC = """<?xml version="1.0" encoding="ISO-8859-1"?><smile version="1.0" id="n"><nodes>
+<cpt id="a"><state id="u" /><state id="v" /><probabilities>0.25 0.75</probabilities></cpt>
+<deterministic id="b"><state id="x" /><state id="y" /><parents>a</parents><resultingstates>y x</resultingstates>
+</deterministic></nodes><extensions><genie version="1.0" app="GeNIe"><node id="a" /></genie></extensions></smile>
+"""
+FLAT = """net { node_size = (50 50); label = "a \\"b\\"; }"; }
+node a { states = (no yes ); label = "%"; } % a comment
+discrete node b { states = ("l 1" "m" "h"); position = (1 2); }
+potential (a) { data = (0.8 0.2); } potential (b | a) { data = (0.5 0.3 0.2  0.1 0.1 0.8); }
+"""
 
 
 class Subject:
@@ -130,6 +147,28 @@ class Bif(Texts):
         labels, *tables = wanted
         listed = {name: list(domain.labels) for name, domain in found.variables.items()}
         return listed == labels and same_tables(tables_of(found), tables)
+
+
+class XmlBif(Bif):
+    name, suffix, texts = "xmlbif", ".xmlbif", [format_xmlbif(parse_bif(ASIA))]
+    network = staticmethod(fb.io.read_network)
+    wanted = staticmethod(plain_readers.xmlbif)
+
+    def plain(self, content: bytes) -> str:
+        for magic, unpack in ((b"\x1f\x8b", gzip.decompress), (b"\xfd7", lzma.decompress)):
+            content = unpack(content) if content.startswith(magic) else content
+        return decode_xml(content)
+
+
+class Xdsl(XmlBif):
+    name, suffix, texts = "xdsl", ".xdsl", [format_xdsl(parse_bif(ASIA)), DETERMINISTIC]
+    wanted = staticmethod(plain_readers.xdsl)
+
+
+class Net(Bif):
+    name, suffix, texts = "net", ".net", [format_net(parse_bif(ASIA)), FLAT]
+    network = staticmethod(fb.io.read_network)
+    wanted = staticmethod(plain_readers.net)
 
 
 class Uai(Texts):
@@ -332,4 +371,7 @@ class CompiledCode(Subject):
         return "" if found == self.code else "other code than was written"
 
 
-SUBJECTS = {one.name: one for one in (Bif, Uai, Evidence, Json, NutsCheckpoints, GibbsCheckpoints, CompiledCode)}
+SUBJECTS = {
+    one.name: one
+    for one in (Bif, XmlBif, Xdsl, Net, Uai, Evidence, Json, NutsCheckpoints, GibbsCheckpoints, CompiledCode)
+}

@@ -3,6 +3,10 @@
 import json
 import math
 import re
+from collections.abc import Iterator
+from typing import Any
+from xml.etree import ElementTree
+from xml.etree.ElementTree import Element
 
 import numpy as np
 
@@ -135,3 +139,196 @@ def json_tables(text: str) -> list:
         else:
             made.append((node["name"], node["intercept"], node["coef"], node["sd"]))
     return made
+
+
+def conditional(labels: dict, tables: list) -> list:
+    """[labels by name, (names, table), …] of entries (child, parents, words), all checked against each other."""
+    made: list = [labels]
+    if sorted(child for child, _, _ in tables) != sorted(labels) or not labels:
+        raise Refused
+    for names in labels.values():
+        if not names or len(set(names)) != len(names):
+            raise Refused
+    above = {child: set(parents) for child, parents, _ in tables}
+    while above:
+        free = [child for child, parents in above.items() if not parents & set(above)]
+        if not free:
+            raise Refused
+        for child in free:
+            del above[child]
+    for child, parents, words in tables:
+        if len(set(parents)) != len(parents):
+            raise Refused
+        table = rows([number(word) for word in words], len(labels[child]), True)
+        made.append(([*parents, child], table.reshape([len(labels[name]) for name in (*parents, child)])))
+    return made
+
+
+def words_of(element: Element) -> str:
+    if len(element):
+        raise Refused
+    text = element.text or ""
+    return text if element.get("{http://www.w3.org/XML/1998/namespace}space") == "preserve" else text.strip()
+
+
+def children(element: Element, allowed: str) -> Iterator[Element]:
+    """The elements in one, which holds no other text."""
+    texts = [element.text, *(child.tail for child in element)]
+    if any((text or "").strip() for text in texts):
+        raise Refused
+    for child in element:
+        if child.tag not in allowed.split():
+            raise Refused
+        yield child
+
+
+def one(elements: list) -> Element:
+    (element,) = elements
+    return element
+
+
+def root_of(text: str) -> Element:
+    if "<!ENTITY" in text:
+        raise Refused
+    root = ElementTree.fromstring(text.encode(), parser=ElementTree.XMLParser(encoding="utf-8"))
+    for element in root.iter():
+        element.tag = element.tag.rpartition("}")[2]
+    return root
+
+
+def xmlbif(text: str) -> list:
+    root = root_of(text)
+    network = one(list(children(root, "NETWORK")))
+    assert root.tag == "BIF"
+    labels: dict = {}
+    tables = []
+    parts = list(children(network, "NAME PROPERTY VARIABLE DEFINITION"))
+    assert sum(part.tag == "NAME" for part in parts) < 2
+    for part in parts:
+        if part.tag == "VARIABLE":
+            found = list(children(part, "NAME OUTCOME PROPERTY"))
+            name = words_of(one([entry for entry in found if entry.tag == "NAME"]))
+            if name in labels or part.get("TYPE", "nature") != "nature":
+                raise Refused
+            labels[name] = [words_of(entry) for entry in found if entry.tag == "OUTCOME"]
+        if part.tag == "DEFINITION":
+            found = list(children(part, "FOR GIVEN TABLE PROPERTY"))
+            child = words_of(one([entry for entry in found if entry.tag == "FOR"]))
+            parents = [words_of(entry) for entry in found if entry.tag == "GIVEN"]
+            tables.append((child, parents, words_of(one([entry for entry in found if entry.tag == "TABLE"])).split()))
+    return conditional(labels, tables)
+
+
+def xdsl(text: str) -> list:
+    root = root_of(text)
+    assert root.tag == "smile"
+    top = list(children(root, "nodes extensions property properties"))
+    kept = {node.get("id"): node for part in top for node in part.findall("fubini/node")}
+    nodes = list(children(one([part for part in top if part.tag == "nodes"]), "cpt deterministic"))
+    labels, tables, names = {}, [], {}
+    for node in nodes:
+        parts = list(children(node, "state parents probabilities resultingstates property"))
+        states = [part.attrib["id"] for part in parts if part.tag == "state"]
+        other = kept.get(node.attrib["id"])
+        name = node.attrib["id"] if other is None else other.get("name", node.attrib["id"])
+        words = [] if other is None else [str(state.get("name")) for state in other.findall("state")]
+        if name in labels or node.attrib["id"] in names:
+            raise Refused
+        names[node.attrib["id"]] = name
+        labels[name] = words if len(words) == len(states) else states
+        above = [part for part in parts if part.tag == "parents"]
+        parents = words_of(one(above)).split() if above else []
+        tag = "probabilities" if node.tag == "cpt" else "resultingstates"
+        values = words_of(one([part for part in parts if part.tag == tag])).split()
+        if node.tag == "deterministic":
+            values = [str(int(state == value)) for value in values for state in states if states.index(value) >= 0]
+        tables.append((name, parents, values))
+    return conditional(labels, [(name, [names.get(p, p) for p in parents], values) for name, parents, values in tables])
+
+
+def net(text: str) -> list:
+    """By words: strings, signs, and what stands between."""
+    text = re.sub(r'("(?:[^"\\]|\\.)*")|%[^\n]*', lambda match: match[1] or " ", text, flags=re.DOTALL)
+    words = re.findall(r'"(?:[^"\\]|\\.)*"|[{}();=|,]|[^\s{}();=|,"]+|"', text, flags=re.DOTALL)
+    if '"' in words:
+        raise Refused
+    place = 0
+
+    def take(expected: str = "") -> str:
+        nonlocal place
+        place += 1
+        if expected and words[place - 1] != expected:
+            raise Refused
+        return words[place - 1]
+
+    def plain(word: str) -> str:
+        if word[0] != '"':
+            return word
+        return re.sub(
+            r"\\(.)", lambda m: {"n": "\n", "r": "\r", "t": "\t"}.get(m[1], m[1]), word[1:-1], flags=re.DOTALL
+        )
+
+    def attributes() -> dict:
+        made: dict = {}
+        take("{")
+        while words[place] != "}":
+            key = take()
+            take("=")
+            value = []
+            while words[place] != ";":
+                value.append(take())
+            take(";")
+            if key in made or not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", key) or {"{", "}"} & set(value):
+                raise Refused
+            made[key] = value
+        take("}")
+        return made
+
+    labels, names, tables, nets = {}, {}, [], 0
+    while place < len(words):
+        kind = take()
+        if kind == "net":
+            nets += 1
+            (_,) = attributes().get("name", [""])
+            assert nets < 2
+        elif kind in ("node", "discrete"):
+            if kind == "discrete":
+                take("node")
+            identifier = take()
+            found = attributes()
+            (word,) = found.get("fubini_name", [identifier])
+            name = plain(word)
+            states = found["states"]
+            if states[0] != "(" or states[-1] != ")" or identifier in names or name in labels:
+                raise Refused
+            names[identifier] = name
+            labels[name] = [plain(word) for word in states if word not in ("(", ")", ",")]
+        elif kind == "potential":
+            take("(")
+            header = []
+            while words[place] != ")":
+                header.append(take())
+            take(")")
+            child, *parents = [word for word in header if word not in (",", "|")]
+            if header[1:2] not in ([], ["|"]) and header[:1] == [child]:
+                raise Refused
+            tables.append((child, parents, attributes()["data"]))
+        else:
+            raise Refused
+    made = []
+    for child, parents, data in tables:
+        child, parents = names[child], [names[parent] for parent in parents]
+        values = [word for word in data if word not in ("(", ")", ",")]
+        brackets = [word for word in data if word != ","]
+        if brackets != ["(", *values, ")"]:
+            nested = values
+            for size in reversed([*(len(labels[name]) for name in (*parents, child))]):
+                nested = [["(", *nested[k : k + size], ")"] for k in range(0, len(nested), size)]
+            if flat(nested) != brackets:
+                raise Refused
+        made.append((child, parents, values))
+    return conditional(labels, made)
+
+
+def flat(nested: Any) -> list:
+    return [word for part in nested for word in flat(part)] if isinstance(nested, list) else [nested]

@@ -125,6 +125,12 @@ def write_network(network: Network, path: str | Path, evidence: str | Path | Non
     if text is None:
         written = [name for name, form in FORMATS.items() if form.text]
         raise FileFormatError(f"writing {path} as {name}", expected=f"one of {listed(written)}")
+    if evidence is not None and network.findings:
+        raise DataError(
+            f"writing the soft evidence on {listed(network.findings)} to {evidence}",
+            expected="observed values: a file of evidence holds no weights",
+            advice="write the network without a file of evidence",
+        )
     write_text(path, text(to_record(network)))
     if evidence is not None:
         write_text(evidence, format_uai_evidence(dict(network.evidence), network.variables))

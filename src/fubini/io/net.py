@@ -71,12 +71,12 @@ def parse_net(text: str, source: str = "<text>", limits: Limits = DEFAULT) -> Ne
     name, names = "", dict[str, str]()
     for block in _blocks(file):
         if block.kind == "net":
-            name = _string(block, "name")
+            name = _string(file, block, "name") if "name" in block.attributes else ""
         elif block.kind == "node":
             (identifier,) = block.names
             if identifier in names:
                 raise conditionals.repeated("node", identifier, block.offset)
-            names[identifier] = _string(block, NAME) if NAME in block.attributes else identifier
+            names[identifier] = _string(file, block, NAME) if NAME in block.attributes else identifier
             conditionals.declare(names[identifier], _states(file, block), block.offset, limits)
         else:
             found.append((block, Conditional(block.names, block.offset)))
@@ -163,10 +163,18 @@ def _read_attributes(file: SourceText, block: NetBlock, offset: int) -> int:
         block.attributes[match["key"]] = match
 
 
-def _string(block: NetBlock, key: str) -> str:
-    """An attribute that is a string, or one word; none is empty."""
-    match = block.attributes.get(key)
-    return _unquoted(match["value"].strip()) if match else ""
+def _string(file: SourceText, block: NetBlock, key: str) -> str:
+    """An attribute that is one string or one word."""
+    match = block.attributes[key]
+    words = _WORDS.findall(match["value"])
+    if len(words) == 1 and words[0] == match["value"].strip():
+        return _unquoted(words[0])
+    raise file.error(
+        match.start("value"),
+        f"the {key} {match['value'].strip()[:40]} in the {block.title}",
+        expected=f'one string: {key} = "…";',
+        advice='write " and \\ inside of a string as \\" and \\\\',
+    )
 
 
 def _unquoted(word: str) -> str:
