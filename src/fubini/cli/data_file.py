@@ -100,20 +100,28 @@ def require_file(path: Path, what: str) -> None:
 
 def _frame(path: Path, kind: str) -> dict[str, Column]:
     """CSV, TSV and Parquet, read by pandas."""
+    frame = read_table(path, kind)
+    return _columns({str(name): _series(frame[name]) for name in frame.columns})
+
+
+def read_table(path: Path, kind: str, as_text: bool = False) -> Any:
+    """A data frame from CSV, TSV or Parquet; the cells of the first two as they are written, if asked."""
     import pandas as pd
 
+    options = {"dtype": str, "keep_default_na": False} if as_text else {}
     try:
-        frame = pd.read_parquet(path) if kind == ".parquet" else _table(path, "\t" if kind == ".tsv" else ",")
+        if kind == ".parquet":
+            return pd.read_parquet(path)
+        return _table(path, "\t" if kind == ".tsv" else ",", **options)
     except ImportError as error:
         raise FubiniError(
             f"the data file {path}", expected="pyarrow, which reads Parquet", advice='pip install "fubini[parquet]"'
         ) from error
     except (ValueError, OSError, EOFError, OverflowError) as error:  # parser, encoding, compression
         raise FileFormatError(f"the data file {path}", expected=f"{kind[1:].upper()}", nearest=str(error)) from error
-    return _columns({str(name): _series(frame[name]) for name in frame.columns})
 
 
-def _table(path: Path, separator: str) -> Any:
+def _table(path: Path, separator: str, **options: Any) -> Any:
     """A table of text, whose rows have the fields of its header and no more."""
     import pandas as pd
 
@@ -125,7 +133,7 @@ def _table(path: Path, separator: str) -> Any:
         )
     try:
         with warnings.catch_warnings(action="error", category=pd.errors.ParserWarning):
-            return pd.read_csv(path, sep=separator, index_col=False)  # the first field is no name of a row
+            return pd.read_csv(path, sep=separator, index_col=False, **options)  # the first field is no name of a row
     except pd.errors.ParserWarning as error:
         raise FileFormatError(
             f"the data file {path}",

@@ -8,7 +8,15 @@ import sys
 import warnings
 from collections.abc import Sequence
 
-from fubini.cli import bench_command, compare_command, demo_command, explain_command, infer_command, query_command
+from fubini.cli import (
+    bench_command,
+    compare_command,
+    demo_command,
+    explain_command,
+    infer_command,
+    learn_command,
+    query_command,
+)
 from fubini.errors import FubiniError, escaped
 from fubini.version import __version__
 
@@ -16,7 +24,9 @@ DESCRIPTION = """Automatic integration for probabilistic programs.
 
 A model file is a Python program, and is run: open only those that you trust. Nothing in a data file is executed."""
 EPILOG = """exit codes: 0 done; 1 an error in the model, the data or the question; 2 wrong arguments; 130 interrupted"""
-COMMANDS = (demo_command, infer_command, explain_command, compare_command, query_command, bench_command)
+COMMANDS = (
+    demo_command, infer_command, explain_command, compare_command, query_command, learn_command, bench_command
+)  # fmt: skip
 INTERRUPTED = 130
 ADVICE = "  to do:    fubini --traceback COMMAND … shows the line that raised it"
 

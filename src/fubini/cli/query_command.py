@@ -14,6 +14,7 @@ import jax
 import numpy as np
 
 from fubini.base.names import Name
+from fubini.cli.case_file import read_cases
 from fubini.eliminate.explain import explain
 from fubini.errors import FubiniError, Intractable, escaped
 from fubini.io.files import read_network
@@ -28,11 +29,20 @@ def add_to(commands: Any) -> None:
     query = commands.add_parser("query", help="marginals, the most probable values or samples of a network file")
     query.add_argument("file", type=Path, help="network.bif, .xmlbif, .net, .xdsl, .uai or .json, plain or compressed")
     query.add_argument("--evidence", "-e", nargs="+", action="extend", default=[], metavar="NAME=VALUE",
-                       help="observed values, or a file of them in the format of UAI: *.evid")  # fmt: skip
+                       help="observed values, NAME=0.2,0.5,0.3 as soft evidence: a weight for each value; or a file of "
+                       "observed values in the format of UAI: *.evid")  # fmt: skip
+    query.add_argument("--do", nargs="+", action="extend", default=[], metavar="NAME=VALUE",
+                       help="values set from outside, whatever the parents are: an intervention")  # fmt: skip
     query.add_argument("--target", "-t", nargs="+", action="extend", default=[], metavar="NAME",
                        help="variables asked for; A,B asks for their joint distribution")  # fmt: skip
     asked = query.add_mutually_exclusive_group()
-    asked.add_argument("--map", action="store_true", help="the most probable values of all variables, together")
+    asked.add_argument("--map", action="store_true",
+                       help="the most probable values of all variables together, or of the targets, the others summed "
+                       "out")  # fmt: skip
+    asked.add_argument("--best", type=int, metavar="K", help="the K most probable of these, with their probabilities")
+    asked.add_argument("--predict", type=Path, metavar="DATA",
+                       help="fill the missing cells and columns of a data file, .csv, .tsv or .parquet")  # fmt: skip
+    asked.add_argument("--structure", action="store_true", help="the parents and values of each variable")
     asked.add_argument("--samples", type=int, metavar="N", help="samples of all variables")
     query.add_argument("--seed", type=int, default=0, help="of the samples (0)")
     query.add_argument("--format", choices=("text", "json", "csv"), default="text", help="of the answer")
@@ -49,19 +59,30 @@ def run(options: argparse.Namespace) -> str:
     for text in options.evidence:
         if text in files:
             continue
-        network = network.condition(dict([_observation(network, text)]))
+        network = network.condition(dict([_observation(network, text, "evidence")]))
+    network = network.do(dict(_observation(network, text, "intervention") for text in options.do))
     answer = _answer(network, options)
     return f"{explain(network)}\n\n{answer}" if options.plan and options.format == "text" else answer
 
 
 def _answer(network: Network, options: argparse.Namespace) -> str:
-    if options.target and (options.map or options.samples is not None):
+    if options.target and (options.structure or options.samples is not None):
         raise FubiniError(
-            f"--target {' '.join(options.target)} with {'--map' if options.map else '--samples'}",
+            f"--target {' '.join(options.target)} with {'--structure' if options.structure else '--samples'}",
             expected="no target: the answer is of all variables together",
         )
+    names = [name for target in options.target for name in target.split(",")]
+    if options.structure:
+        return "\n".join(network.structure.lines())
+    if options.predict is not None:
+        made = network.predict(read_cases(options.predict, network.variables), *names)
+        return _rows(made.to_dict("records"), "csv" if options.format == "text" else options.format)
+    if options.best is not None:
+        best = network.most_probable(options.best, *names)
+        rows = [{**each.values, "probability": each.probability} for each in best]
+        return "\n".join(map(str, best)) if options.format == "text" else _rows(rows, options.format)
     if options.map:
-        values = {name: _plain(value) for name, value in network.map().items()}
+        values = {name: _plain(value) for name, value in network.map(*names).items()}
         text = "\n".join(f"{name} = {value}" for name, value in values.items())
         return text if options.format == "text" else _rows([values], options.format)
     if options.samples is not None:
@@ -124,23 +145,28 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) or getattr(value, "ndim", None) == 0 else value
 
 
-def _observation(network: Network, text: str) -> tuple[str, str | int | float]:
-    """NAME=VALUE, where the value is a label, a position where there are no labels, or a number."""
+def _observation(network: Network, text: str, what: str) -> tuple[str, Any]:
+    """NAME=VALUE, of a label, a position where there are no labels, a number, or weights with commas between them."""
     name, separator, value = text.partition("=")
     if not separator:
-        raise FubiniError(f"the evidence {text!r}", expected="NAME=VALUE", advice="for example --evidence HR=HIGH")
+        option = "--do" if what == "intervention" else "--evidence"
+        raise FubiniError(f"the {what} {text!r}", expected="NAME=VALUE", advice=f"for example {option} HR=HIGH")
     domain = network.variables.get(name)
     if domain is not None and not domain.is_finite:
         return name, _number(name, value)
-    labelled = domain is None or domain.labels is not None
-    return name, value if labelled or not value.isdigit() else int(value)
+    labels = () if domain is None else domain.labels
+    if what == "evidence" and "," in value and value not in (labels or ()):
+        return name, [_number(name, each) for each in value.split(",")]
+    return name, value if labels is not None or not value.isdigit() else int(value)
 
 
 def _number(name: str, value: str) -> float:
     try:
         return float(value)
     except ValueError:
-        raise FubiniError(f"the evidence {name}={value!r}", expected="a number: the variable is real") from None
+        raise FubiniError(
+            f"the evidence {name}={value!r}", expected="a number, of a real variable or as a weight of soft evidence"
+        ) from None
 
 
 # -- distributions as bars ----------------------------------------------------------------------------------------
