@@ -57,6 +57,7 @@ DEFERRED = (
     "pysdd",
     "shtab",
     "xarray",
+    "zarr",
     "zstandard",
 )
 

@@ -13,7 +13,7 @@ import jax
 import numpy as np
 import pytest
 
-import fubini.questions.infer
+import fubini.questions.kept_draws
 from fubini.errors import FileFormatError
 from fubini.infer.checkpoint import Checkpoint
 from fubini.infer.driver import STRETCHES
@@ -78,7 +78,8 @@ def crashed(folder, tmp_path):
 @pytest.fixture
 def no_draws(monkeypatch):
     """Checkpoints are read, and nothing is drawn."""
-    monkeypatch.setattr(fubini.questions.infer, "run", lambda sampler, key, schedule, file, _: (file.load({}), 1 / 0))
+    refuse = lambda sampler, key, schedule, file, _: (file.load({}), 1 / 0)  # noqa: E731
+    monkeypatch.setattr(fubini.questions.kept_draws, "run", refuse)
 
 
 # -- killed -----------------------------------------------------------------------------------------------------------

@@ -289,9 +289,10 @@ class Checkpoints(Subject):
     def read(self, content: bytes) -> Any:
         self.path.write_bytes(content)
         stretches = list(self.schedule.stretches(self.sampler.warmup))
-        drawn = driver._room(self.sampler.draw(self.state), self.schedule)
-        state, done = driver._resume(self.file, self.sampler, self.state, drawn, stretches, self.schedule.thin)
-        return state, drawn, sum(draws for _, draws in stretches[:done])
+        sink = driver.InMemory(self.schedule)
+        sink.open(self.sampler.draw(self.state))
+        state, done = driver._resume(self.file, self.sampler, self.state, sink, stretches, self.schedule.thin)
+        return state, sink.drawn, sum(draws for _, draws in stretches[:done])
 
     def fault(self, content: bytes, found: Any) -> str:
         """The draws are those of the file, and the sampler could have made them."""

@@ -249,6 +249,7 @@ class Questions(Flavour):
         method: str | None = None,
         eliminate: Sequence[str] | None = None,
         checkpoint: str | os.PathLike | None = None,
+        store: str | os.PathLike | None = None,
         dims: Mapping[str, Sequence[str]] | None = None,
         coords: Mapping[str, Sequence[Any]] | None = None,
         progress: bool = True,
@@ -265,8 +266,9 @@ class Questions(Flavour):
         "laplace", normal approximations. By default it is a grid where one describes the remaining latents well, and
         the no-U-turn sampler otherwise, or where an option of it is given: target_accept, max_tree_depth, dense_mass.
         Labels of a mixture whose components have a closed form given them are drawn, and not summed out. With
-        `checkpoint`, a path, a killed run of any method goes on where it was. The groups of log-likelihoods and
-        predictive draws are there unless they would be very large. Where a discrete site cannot be summed out, a
+        `checkpoint`, a path, a killed run of any method goes on where it was. With `store`, a path, draws that memory
+        does not hold go into a Zarr store, and are read from it when they are asked for. The groups of log-likelihoods
+        and predictive draws are there unless they would be very large. Where a discrete site cannot be summed out, a
         compiled sampler draws it one entry after another (see `gibbs`), or NumPyro's Gibbs steps do so with all sites
         where no rule makes one.
 
@@ -282,6 +284,7 @@ class Questions(Flavour):
             method=method,
             eliminate=eliminate,
             checkpoint=checkpoint,
+            store=store,
             dims=dims,
             coords=coords,
             progress=progress,

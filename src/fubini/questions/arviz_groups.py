@@ -13,7 +13,6 @@ from fubini.base.arrays import Data, cached_for_precision, is_double_precision
 from fubini.base.distant import rebuild
 from fubini.distributions.array_distribution import made
 from fubini.distributions.density import Distribution
-from fubini.engines.host_keys import split
 from fubini.engines.host_program import HostPrograms
 from fubini.errors import DomainError, UnknownName, closest, listed
 from fubini.models.call_values import FlatJoint
@@ -21,6 +20,7 @@ from fubini.models.flavour import Flavour
 from fubini.models.missing_entries import Partly
 from fubini.models.paths import flat, flat_sites, nested
 from fubini.models.sample import Given
+from fubini.questions.draw_block import Block
 from fubini.questions.draws import arviz_data
 
 LARGE = 20_000_000  # numbers of a group that is not computed unless asked for
@@ -32,20 +32,20 @@ def groups_of(
     values: Mapping[str, np.ndarray],
     log_likelihood: bool | None,
     predictive: bool | None,
-    lead: tuple[int, int],
+    block: Block,
 ) -> dict[str, dict[str, np.ndarray]]:
     """Computed sites; the observed ones as they are, and where asked for their log-likelihoods and predictive draws."""
     sites = observed_values(model, values)
-    size = sum(value.size for value in sites.values()) * lead[0] * lead[1]
+    size = sum(value.size for value in sites.values()) * block.chains * block.draws
     groups: dict[str, dict[str, np.ndarray]] = {}
     questions: dict[str, tuple[bool | None, Callable]] = {
         "log_likelihood": (log_likelihood, _log_likelihood),
         "posterior_predictive": (predictive, _predictive),
     }
-    groups["deterministic"] = over_draws(_computed, (), model, key, values, lead)
+    groups["deterministic"] = over_draws(_computed, (), model, key, values, block)
     for group, (asked, question) in questions.items():
         if sites and (asked or (asked is None and size <= LARGE)):
-            groups[group] = over_draws(question, tuple(sites), model, key, values, lead)
+            groups[group] = over_draws(question, tuple(sites), model, key, values, block)
     if sites:
         groups["observed_data"] = {name: np.asarray(value) for name, value in sites.items()}
     return groups
@@ -66,20 +66,20 @@ def over_draws(
     flat_joint: FlatJoint,
     key: Data,
     values: Mapping[str, Data],
-    lead: tuple,
+    block: Block,
 ) -> dict[str, np.ndarray]:
     """Answers [chain, draw, …] of a question to each draw, by name."""
     flat_values = {name: value.reshape(math.prod(value.shape[:2]), *value.shape[2:]) for name, value in values.items()}
-    keys = split(key, lead[0] * lead[1])
+    keys = block.keys(key)
     leaves = jax.tree_util.tree_map(jax.numpy.asarray, flat_joint.leaves)
     answers = _compiled(question, names, flat_joint.tree)(keys, flat_values, leaves)
-    return {name: np.asarray(value).reshape(*lead, *value.shape[1:]) for name, value in answers.items()}
+    return {name: np.asarray(value).reshape(*block.lead, *value.shape[1:]) for name, value in answers.items()}
 
 
 def observed_values(flat_joint: FlatJoint, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Observed sites by path, missing entries as NaN."""
     one = {name: value[:1, :1] for name, value in values.items()}
-    observed = over_draws(_values_seen, (), flat_joint, jax.random.key(0), one, (1, 1))
+    observed = over_draws(_values_seen, (), flat_joint, jax.random.key(0), one, Block(1, 1))
     shown = {name: value[0, 0] for name, value in observed.items()}
     for name, value in flat(getattr(flat_joint.joint, "observed", {})).items():
         if isinstance(value, Partly):

@@ -27,8 +27,8 @@ def arviz_data(
     axes = {name: list(names) for name, names in (dims or {}).items()}
     labels = dict(coords) if coords else None
     if int(module.__version__.split(".")[0]) >= 1:
-        dotted = {group: _dotted(values) for group, values in groups.items()}
-        data = module.from_dict(dotted, dims=_dotted(axes) or None, coords=labels)
+        dotted = {group: dotted(values) for group, values in groups.items()}
+        data = module.from_dict(dotted, dims=dotted(axes) or None, coords=labels)
     else:
         data = module.from_dict(**groups, dims=axes or None, coords=labels)
     for group in groups:
@@ -37,7 +37,7 @@ def arviz_data(
     return data
 
 
-def _dotted(values: Mapping[str, Any]) -> dict[str, Any]:
+def dotted(values: Mapping[str, Any]) -> dict[str, Any]:
     """The same by names without slashes."""
     dotted = {name.replace("/", "."): value for name, value in values.items()}
     if len(dotted) < len(values):

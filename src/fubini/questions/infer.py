@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from fubini.base.arrays import Data, is_double_precision, require_room, within_memory
-from fubini.engines.host_keys import split, split_apart
+from fubini.engines.host_keys import split_apart
 from fubini.errors import DataError, DomainError, Intractable, NoRule, Restriction, listed, warn
 from fubini.infer.agreement import MOST_OF_LABELS, are_in_unequal_modes, warn_of_disagreement
 from fubini.infer.checkpoint import Checkpoint
-from fubini.infer.driver import Schedule, run
+from fubini.infer.driver import Schedule
 from fubini.infer.grid import is_worthwhile
 from fubini.infer.methods import LABELS, METHODS, Settings, require_method
 from fubini.infer.nuts import NutsOptions
@@ -31,7 +33,10 @@ from fubini.models.question_heads import exact_infer
 from fubini.numerics.randomness import require_key
 from fubini.questions.arviz_groups import groups_of, to_arviz
 from fubini.questions.closed_form import require_evidence, require_numbers, require_proper
+from fubini.questions.draw_block import Block
+from fubini.questions.draw_store import Axes, DrawStore, Groups, open_draws
 from fubini.questions.gibbs import compiled_gibbs
+from fubini.questions.kept_draws import Keeper, KeeperInMemory, KeeperInStore, Kept, RunSettings
 from fubini.questions.label_choice import elimination_of
 from fubini.questions.numpyro_gibbs import discrete_gibbs
 from fubini.questions.sampler_target import target_of
@@ -39,7 +44,7 @@ from fubini.questions.sampler_target import target_of
 PRIOR_DRAWS = 64
 IMPOSSIBLE = "such values are taken to be impossible; restrict the prior, or use a form that stays inside"
 OPTIONS = (
-    *("key", "draws", "chains", "warmup", "method", "eliminate", "checkpoint", "dims", "coords", "progress"),
+    *("key", "draws", "chains", "warmup", "method", "eliminate", "checkpoint", "store", "dims", "coords", "progress"),
     *("log_likelihood", "predictive", "target_accept", "max_tree_depth", "dense_mass"),
 )
 
@@ -60,6 +65,7 @@ def infer(
     method: str | None,
     eliminate: Sequence[str] | None,
     checkpoint: str | os.PathLike | None,
+    store: str | os.PathLike | None,
     dims: Mapping[str, Sequence[str]] | None,
     coords: Mapping[str, Sequence[Any]] | None,
     progress: bool,
@@ -72,12 +78,35 @@ def infer(
     draws, chains = whole_number("draws", draws), whole_number("chains", chains)
     require_options("infer", options, OPTIONS)
     require_method(method)
-    request = Request(method, eliminate, make_settings(warmup, progress, options), options, checkpoint)
     first, second, third = split_apart(key, 3)
+
+    def beside(values: Mapping[str, np.ndarray], block: Block) -> dict[str, dict[str, np.ndarray]]:
+        return groups_of(third, model, values, log_likelihood, predictive, block)
+
+    has_data = not (log_likelihood is False and predictive is False)
+    stored = None if store is None else Stored(store, Axes(dims, coords), beside, has_data)
+    request = Request(method, eliminate, make_settings(warmup, progress, options), options, checkpoint, stored)
     drawn = draw_latents(model, (key, first, second), Schedule(draws, chains=chains), request)
+    if store is not None:
+        return open_draws(store)
     with within_memory(f"infer(…) of {listed(drawn.values)}"), model.precision():
-        groups = groups_of(third, model, drawn.values, log_likelihood, predictive, (chains, draws))
+        groups = beside(drawn.values, Block(chains, draws))
     return to_arviz(drawn.values, drawn.info, groups, drawn.attributes, dims, coords)
+
+
+class Stored(NamedTuple):
+    """The store of draws that was asked for, the names of its axes, and the groups beside draws of all sites."""
+
+    path: str | os.PathLike
+    axes: Axes
+    beside: Callable[[dict[str, np.ndarray], Block], dict[str, dict[str, np.ndarray]]]
+    has_data: bool  # whether these may have a number for each of the data
+
+    def groups(self, values: dict[str, np.ndarray], info: dict[str, Data], block: Block) -> Groups:
+        """All that is stored of draws."""
+        groups = self.beside(values, block)
+        posterior = {**values, **groups.pop("deterministic")}
+        return {"posterior": posterior, **({"sample_stats": info} if info else {}), **groups}
 
 
 class Request(NamedTuple):
@@ -88,6 +117,7 @@ class Request(NamedTuple):
     settings: Settings
     options: Mapping[str, Any] = {}
     checkpoint: str | os.PathLike | None = None
+    store: Stored | None = None
 
 
 class Drawn(NamedTuple):
@@ -113,27 +143,59 @@ def draw_latents(model: FlatModel, keys: tuple[Data, Data, Data], schedule: Sche
     eliminated_model, reason = elimination_of(model, request.eliminate, "nuts" if options and not method else method)
     warn_of_restriction(key, eliminated_model)
     asked = f"infer(…) of {listed(eliminated_model.reading.sites)}"
-    lead = (schedule.chains, schedule.kept)
-    require_room(asked, *((*lead, *domain.shape) for domain in eliminated_model.reading.domains.values()))
+    whole = Block(schedule.chains, schedule.kept)
+    if request.store is None:
+        require_room(asked, *((*whole.lead, *domain.shape) for domain in eliminated_model.reading.domains.values()))
     with within_memory(asked), model.precision():
         discrete = [name for name in eliminated_model.kept if eliminated_model.reading.domains[name].is_discrete]
         _require_fitting(discrete, eliminated_model, method, options)
         chosen = "nuts" if method is None and options else method
-        file = None
-        if request.checkpoint is not None:
-            file = Checkpoint(request.checkpoint, _run(eliminated_model, key, chosen, settings, schedule))
+        header = partial(_run, eliminated_model, key, chosen, request, schedule)
+        sampler = None
+        if discrete:
+            sampler, eliminated_model = _label_sampler(eliminated_model, settings)
+        recover = partial(_recovered, second, eliminated_model)
+        keeper = _keeper(request, header, schedule, eliminated_model, recover)
         if not eliminated_model.kept:
             require_evidence(float(eliminated_model.compute_log_density({})), eliminated_model.joint)
             kept, how = Draw({}, {}), "exact"
-        elif discrete:
-            sampler, eliminated_model = _label_sampler(eliminated_model, settings)
-            kept, how = run(sampler, first, schedule, file, settings.progress), sampler.name
-            warn_of_disagreement(kept.values, MOST_OF_LABELS)
+            if isinstance(keeper, KeeperInStore):
+                keeper.without_sampler()
+        elif sampler is not None:
+            judged, kept = keeper.draws_of(sampler, first, lambda values: values, eliminated_model.kept)
+            warn_of_disagreement(judged.values, MOST_OF_LABELS)
+            how = sampler.name
         else:
             require_proper(eliminated_model, eliminated_model.kept)
-            kept, how = _continuous_draws(first, eliminated_model, chosen, settings, schedule, file)
-        values = _recovered(second, eliminated_model, kept.values, *lead)
-    return Drawn(values, kept.info, eliminated_model.eliminated, how, reason)
+            kept, how = _continuous_draws(first, eliminated_model, chosen, settings, schedule, keeper)
+        values = {} if isinstance(keeper, KeeperInStore) else recover(kept.values, whole)
+    drawn = Drawn(values, kept.info, eliminated_model.eliminated, how, reason)
+    if isinstance(keeper, KeeperInStore):
+        keeper.store.finish(**drawn.attributes)
+    return drawn
+
+
+def _keeper(
+    request: Request,
+    header: Callable[[], Mapping[str, Any]],
+    schedule: Schedule,
+    eliminated_model: EliminatedModel,
+    recover: Callable[[Mapping[str, Data], Block], dict[str, np.ndarray]],
+) -> Keeper:
+    """Where the draws go."""
+    file = None if request.checkpoint is None else Checkpoint(request.checkpoint, header())
+    run, stored = RunSettings(schedule, file, request.settings.progress), request.store
+    if stored is None:
+        return KeeperInMemory(run)
+    model = eliminated_model.model
+    numbers = sum(math.prod(domain.shape) for domain in eliminated_model.reading.domains.values())
+    numbers += 2 * sum(map(np.size, model.leaves)) if stored.has_data else 0
+    return KeeperInStore(
+        run,
+        DrawStore(stored.path, header(), schedule.chains, stored.axes),
+        lambda drawn, block: stored.groups(recover(drawn.values, block), drawn.info, block),
+        numbers,
+    )
 
 
 def _require_fitting(
@@ -195,9 +257,9 @@ def make_settings(warmup: int | None, progress: bool, options: Mapping[str, Any]
 
 
 def _run(
-    eliminated_model: EliminatedModel, key: Data, method: str | None, settings: Settings, schedule: Schedule
+    eliminated_model: EliminatedModel, key: Data, method: str | None, request: Request, schedule: Schedule
 ) -> dict[str, Any]:
-    """What a checkpoint is of."""
+    """What a checkpoint or a store is of."""
     content = hashlib.blake2b(digest_size=16)
     for leaf in (*eliminated_model.model.leaves, *eliminated_model.reading.reader.known.values()):
         array = np.asarray(leaf)
@@ -213,7 +275,8 @@ def _run(
         "numbers": content.hexdigest(),
         "key": np.asarray(jax.random.key_data(key)).tolist(),
         "method": method,
-        "settings": {"draws": schedule.sweeps, "chains": schedule.chains, **settings.nuts._asdict()},
+        "settings": {"draws": schedule.sweeps, "chains": schedule.chains, **request.settings.nuts._asdict()},
+        "store": request.store is not None,
         "jax": jax.__version__,
         "platform": jax.default_backend(),
     }
@@ -228,52 +291,60 @@ def _continuous_draws(
     method: str | None,
     settings: Settings,
     schedule: Schedule,
-    file: Checkpoint | None,
+    keeper: Keeper,
 ) -> tuple[Draw, str]:
     """Draws [chain, draw, …] of the remaining sites, and by which method."""
     target, support = target_of(eliminated_model)
+
+    def draws_of(sampler: Sampler) -> Kept:
+        to_sites = lambda values: support.of_draws(values, target.numbers[0])  # noqa: E731
+        return keeper.draws_of(sampler, key, to_sites, eliminated_model.kept)
+
     try:
-        free, how = _free_draws(key, target, method, settings, schedule, file)
+        return _free_draws(draws_of, target, method, settings, schedule, keeper.may_draw_again)
     except DataError:
         require_numbers(eliminated_model.joint)  # what is wrong may be said better
         raise
-    return Draw(support.of_draws(free.values, target.numbers[0]), free.info), how
 
 
 def _free_draws(
-    key: Data, target: Target, method: str | None, settings: Settings, schedule: Schedule, file: Checkpoint | None
+    draws_of: Callable[[Sampler], Kept],
+    target: Target,
+    method: str | None,
+    settings: Settings,
+    schedule: Schedule,
+    may_draw_again: bool,
 ) -> tuple[Draw, str]:
-    """Draws [chain, draw, …] of unconstrained numbers, and by which method.
+    """Draws [chain, draw, …] of a target, and by which method.
 
     If none is asked for: by a grid, if it describes the density; else by the no-U-turn sampler; and where its chains
     are in modes of different density, whose shares they cannot know, by populations over temperatures.
     """
     if method is None and is_worthwhile(target):
         with suppress(Intractable):
-            return _free_draws(key, target, "grid", settings, schedule, file)
+            return _free_draws(draws_of, target, "grid", settings, schedule, may_draw_again)
     chosen = method or "nuts"
-    sampler = METHODS[chosen](target, settings._replace(draws=schedule.sweeps))
-    drawn = run(sampler, key, schedule, file, settings.progress)
+    judged, drawn = draws_of(METHODS[chosen](target, settings._replace(draws=schedule.sweeps)))
     if (
         method is None
-        and file is None
+        and may_draw_again
         and is_temperable(target)
-        and are_in_unequal_modes(drawn.values, drawn.info["lp"])
+        and are_in_unequal_modes(judged.values, judged.info["lp"])
     ):
         with suppress(Intractable):
-            return _free_draws(key, target, "smc", settings, schedule, file)
-    method = chosen
-    if method == "nuts":
-        warn_of_draws(drawn, settings.nuts.target_accept)
-    elif method == "smc":
-        warn_of_populations(drawn)
-    return drawn, method
+            return _free_draws(draws_of, target, "smc", settings, schedule, may_draw_again)
+    if chosen == "nuts":
+        warn_of_draws(judged, settings.nuts.target_accept)
+    elif chosen == "smc":
+        warn_of_populations(judged)
+    return drawn, chosen
 
 
 def _recovered(
-    key: Data, eliminated_model: EliminatedModel, kept: Mapping[str, Data], chains: int, draws: int
+    key: Data, eliminated_model: EliminatedModel, kept: Mapping[str, Data], block: Block
 ) -> dict[str, np.ndarray]:
-    keys = split(key, chains * draws)
-    flat_kept = {name: value.reshape(chains * draws, *value.shape[2:]) for name, value in kept.items()}
-    values = eliminated_model.draw_all(keys, flat_kept, float64=is_double_precision(), many=True)
-    return {name: np.asarray(value).reshape(chains, draws, *value.shape[1:]) for name, value in values.items()}
+    """Draws [chain, draw, …] of all sites."""
+    count = math.prod(block.lead)
+    flat_kept = {name: value.reshape(count, *value.shape[2:]) for name, value in kept.items()}
+    values = eliminated_model.draw_all(block.keys(key), flat_kept, float64=is_double_precision(), many=True)
+    return {name: np.asarray(value).reshape(*block.lead, *value.shape[1:]) for name, value in values.items()}

@@ -29,7 +29,7 @@ from fubini.compile.program import Assembly, Program
 from fubini.errors import DataError, DomainError, NoRule, listed
 from fubini.infer.agreement import MOST_OF_LABELS, warn_of_disagreement
 from fubini.infer.checkpoint import Checkpoint
-from fubini.infer.driver import Schedule, run, schedule_of
+from fubini.infer.driver import Schedule, schedule_of
 from fubini.infer.sampler import Sampler
 from fubini.integrate.search import Latent
 from fubini.models.checks import required
@@ -37,11 +37,13 @@ from fubini.models.eliminated_model import EliminatedModel
 from fubini.models.options import require_options
 from fubini.numerics.randomness import require_key, words
 from fubini.questions.block_gibbs import BlockGibbs
+from fubini.questions.draw_store import DrawStore, open_draws
 from fubini.questions.draws import Draws
+from fubini.questions.kept_draws import Keeper, KeeperInMemory, KeeperInStore, RunSettings
 from fubini.questions.label_sweeps import LabelSweeps
 from fubini.questions.moves import OtherLatents
 
-RUN_OPTIONS = ("key", "sweeps", "chains", "warmup", "thin", "keep", "start", "fixed", "checkpoint", "progress")
+RUN_OPTIONS = ("key", "sweeps", "chains", "warmup", "thin", "keep", "start", "fixed", "checkpoint", "store", "progress")
 FIXED = ("sizes", "values")  # what code may be compiled for
 
 
@@ -161,14 +163,16 @@ class LabelSampler:
         start: Mapping[str, Any] | None = None,
         fixed: Mapping[str, Any] | Any = None,
         checkpoint: str | os.PathLike | None = None,
+        store: str | os.PathLike | None = None,
         progress: bool = False,
         **options: Any,
-    ) -> Draws:
+    ) -> Any:
         """Draws [chain, sweep, …] of all remaining latents, by name.
 
         The first `warmup` sweeps are not stored; of the others every `thin`-th is, and of these the last `keep`.
         `start` gives labels to begin with, and `fixed` the entries that stay so, as a mask or as indices. With
-        `checkpoint`, a path, a killed run goes on where it was.
+        `checkpoint`, a path, a killed run goes on where it was. With `store`, a path, draws go into a Zarr store, and
+        are there as ArviZ data whose numbers are read when they are asked for.
         """
         require_options("run", options, RUN_OPTIONS)
         require_key(key)
@@ -179,12 +183,24 @@ class LabelSampler:
         sampler = self.sampler(warmup, begin, entries)
         arrays = (*entries.values(), *begin.values())
         with self.eliminated_model.model.precision(), eval_context():
-            file = None
-            if checkpoint is not None:
-                file = Checkpoint(checkpoint, self._run(key, schedule, sampler.warmup, arrays))
-            drawn = run(sampler, key, schedule, file, progress)
-        warn_of_disagreement(drawn.values, MOST_OF_LABELS)
-        return Draws(drawn.values)
+            header = {**self._run(key, schedule, sampler.warmup, arrays), "store": store is not None}
+            file = None if checkpoint is None else Checkpoint(checkpoint, header)
+            keeper = self._keeper(RunSettings(schedule, file, progress), header, store)
+            judged, drawn = keeper.draws_of(sampler, key, lambda values: values, self.eliminated_model.kept)
+        warn_of_disagreement(judged.values, MOST_OF_LABELS)
+        if not isinstance(keeper, KeeperInStore):
+            return Draws(drawn.values)
+        keeper.store.finish(method=sampler.name, eliminated=list(self.eliminated_model.eliminated))
+        return open_draws(keeper.store.path)
+
+    def _keeper(self, run: RunSettings, header: Mapping[str, Any], store: str | os.PathLike | None) -> Keeper:
+        """Where the draws go."""
+        if store is None:
+            return KeeperInMemory(run)
+        domains = self.eliminated_model.reading.domains
+        numbers = sum(int(np.prod(domains[name].shape)) for name in self.eliminated_model.kept)
+        place = DrawStore(store, header, run.schedule.chains)
+        return KeeperInStore(run, place, lambda drawn, block: {"posterior": drawn.values}, numbers)
 
     def sampler(
         self,

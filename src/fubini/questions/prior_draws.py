@@ -19,6 +19,7 @@ from fubini.models.question_heads import exact_prior
 from fubini.models.sample import Given
 from fubini.numerics.randomness import require_key
 from fubini.questions.arviz_groups import observed_values, over_draws, require_axes
+from fubini.questions.draw_block import Block
 from fubini.questions.draws import arviz_data
 
 
@@ -66,7 +67,7 @@ def prior_values(key: Data, model: FlatJoint, draws: int) -> dict[str, np.ndarra
     domains = [site.domain for site in plain.outline.sites if site.domain is not None]
     require_room(asked, *((draws, *domain.shape) for domain in domains))
     with within_memory(asked), model.precision():
-        return over_draws(_drawn, (), plain, key, {}, (1, draws))
+        return over_draws(_drawn, (), plain, key, {}, Block(1, draws))
 
 
 def _drawn(joint: Flavour, key: Data, values: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Data]:
@@ -82,7 +83,7 @@ def _is_within(path: str, names: Sequence[str]) -> bool:
 def _observed(key: Data, model: FlatModel) -> dict[str, np.ndarray]:
     """What was observed, by path."""
     with model.precision():
-        latents = over_draws(_latents, (), model, key, {}, (1, 1))
+        latents = over_draws(_latents, (), model, key, {}, Block(1, 1))
         return observed_values(model, latents)
 
 

@@ -23,6 +23,7 @@ from fubini.models.paths import nested
 from fubini.models.question_heads import EXPLAIN, INFER, LOG_EVIDENCE, MARGINAL, MODE, POSTERIOR, PREDICT
 from fubini.numerics.randomness import require_key
 from fubini.questions.arviz_groups import groups_of, to_arviz
+from fubini.questions.draw_block import Block
 from fubini.questions.predict import predict_from
 from fubini.questions.represented_chain import ask_chain, is_represented
 from fubini.terms.factor import Factor
@@ -106,7 +107,8 @@ def draw_from_chain(model: FlatModel, key: Any, options: dict) -> Any:
     with model.precision():
         latents = _latents(model, first, draws * chains)
         values = {name: np.asarray(v).reshape(chains, draws, *np.shape(v)[1:]) for name, v in latents.items()}
-        groups = groups_of(second, model, values, options["log_likelihood"], options["predictive"], (chains, draws))
+        asked = options["log_likelihood"], options["predictive"]
+        groups = groups_of(second, model, values, *asked, Block(chains, draws))
     attributes = {"method": BACKWARD, "eliminated": []}
     return to_arviz(values, {}, groups, attributes, options["dims"], options["coords"])
 
