@@ -596,3 +596,18 @@ def test_mass_of_a_density_has_derivative_zero() -> None:
 def test_vmap_over_a_parameter() -> None:
     found = jax.vmap(lambda a: dist.Gamma(a, 3.0)("g")(g=0.7).log().data)(jnp.asarray([1.0, 2.0, 3.0]))
     np.testing.assert_allclose(found, stats.gamma.logpdf(0.7, [1.0, 2.0, 3.0], scale=1 / 3), rtol=1e-4)
+
+
+def test_shared_by_two_compiled_functions() -> None:
+    """A density of JAX's arrays that two compiled functions capture is read in each by itself."""
+    x = fb.Variable("x", fb.Reals[2])
+    start = dist.MultivariateNormal(jnp.zeros(2), covariance_matrix=jnp.eye(2))("x")
+
+    def log_mean(scale: Any) -> Any:
+        seen = dist.MultivariateNormal(scale * x, covariance_matrix=jnp.eye(2))(np.array([1.0, 2.0]))
+        return (start * seen).sum("x").log().data
+
+    first, second = jax.jit(log_mean)(2.0), jax.jit(jax.grad(log_mean))(2.0)
+    variance = 5.0  # of each number, 1 + 2²
+    assert np.isclose(first, -np.log(2 * np.pi * variance) - 5 / (2 * variance), atol=1e-5)
+    assert np.isclose(second, -2 * 2 / variance + 5 * 2 / variance**2, atol=1e-5)

@@ -94,11 +94,14 @@ def _is_normal(f: Density) -> bool:
 
 
 def _residual(f: Density) -> Affine | None:
-    """mean − value as an affine function of real variables, if everything else is known; computed once."""
+    """mean − value as an affine function of real variables, if everything else is known; computed once where known."""
     key = "_cached_residual" if represented() is None else "_cached_traced_residual"
-    if key not in f.__dict__:
-        f.__dict__[key] = _find_residual(f)
-    return f.__dict__[key]
+    if key in f.__dict__:
+        return f.__dict__[key]
+    made = _find_residual(f)
+    if made is None or not is_traced(made.constant.data, *(slope.data for slope in made.slopes.values())):
+        f.__dict__[key] = made  # numbers of one trace are none of another's
+    return made
 
 
 def _find_residual(f: Density) -> Affine | None:

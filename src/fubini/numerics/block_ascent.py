@@ -1,14 +1,15 @@
 """The maximum of a function of several arrays, each within its support: the M-step of expectation–maximisation.
 
-Probabilities that enter as Σ c log p are moved to c / Σ c, where c = p ∂Q/∂p, which is their maximum at once. The other
-arrays are moved by Newton steps in unconstrained numbers: each number by itself where the second derivatives between
-different ones vanish, and otherwise together. Arrays take turns until none moves.
+Probabilities that enter as Σ c log p are moved to c / Σ c, where c = p ∂Q/∂p, and covariances that enter as
+−½ n log|C| − ½ tr(C⁻¹S) to S/n = C + (2/n) C (∂Q/∂C) C, which is their maximum at once. The other arrays are moved by
+Newton steps in unconstrained numbers: all of an array together, or each number by itself where the array is large and
+second derivatives between different ones vanish. Arrays take turns until none moves.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple, cast
 
@@ -21,6 +22,7 @@ from fubini.base.arrays import Data
 
 MOST_SWEEPS = 200
 MOST_HALVINGS = 40
+FEW = 8  # numbers of one array that are moved together without asking whether they could be moved by themselves
 MOST_TOGETHER = 1024  # numbers of one array whose second derivatives are held as a matrix
 FARTHEST = 2.0  # that a Newton step moves a number whose support has an end
 Function = Callable[[list[Data]], Data]
@@ -31,11 +33,20 @@ class Block:
     """One array: its support, and whether its second derivatives are those of each number with itself alone."""
 
     support: Any
-    is_separable: bool = True
+    is_separable: bool = False
 
     @property
     def is_simplex(self) -> bool:
         return self.support is constraints.simplex
+
+    @property
+    def is_covariance(self) -> bool:
+        return self.support is constraints.positive_definite
+
+    @property
+    def is_its_own(self) -> bool:
+        """Whether the array itself is moved, and not the unconstrained numbers behind it."""
+        return self.is_simplex or self.is_covariance
 
     @property
     def has_ends(self) -> bool:
@@ -43,12 +54,12 @@ class Block:
         return self.support is not constraints.real
 
     def to_free(self, value: Data) -> Data:
-        """The coordinates that are moved: unconstrained numbers; probabilities as they are."""
-        return value if self.is_simplex else self._from_free.inv(value)
+        """The coordinates that are moved: unconstrained numbers; probabilities and covariances as they are."""
+        return value if self.is_its_own else self._from_free.inv(value)
 
     def to_value(self, free: Data) -> Data:
         """The value at these coordinates."""
-        return free if self.is_simplex else self._from_free(free)
+        return free if self.is_its_own else self._from_free(free)
 
     @property
     def _from_free(self) -> Any:
@@ -107,18 +118,25 @@ def _at(function: Function, blocks: Sequence[Block], coordinates: Sequence[Data]
 
 
 def separable(function: Function, blocks: Sequence[Block], start: Sequence[Data]) -> list[Block]:
-    """The blocks, each told whether its second derivatives are a diagonal, as two probes of random signs say."""
+    """The blocks, each told whether its second derivatives are a diagonal, as probes of random signs say.
+
+    They are asked near the start, not at it, where a symmetry may make them a diagonal by chance.
+    """
     goal = partial(_at, function, blocks)
+    asked = [b for b, block in enumerate(blocks) if not block.is_its_own and np.size(start[b]) > FEW]
+    if not asked:
+        return list(blocks)
 
     @jax.jit
     def probe(start: Sequence[Data]) -> list[Data]:
-        given = tuple(block.to_free(value) for block, value in zip(blocks, start, strict=True))
-        return [
-            jnp.asarray(True) if block.is_simplex else _is_diagonal(goal, given, b) for b, block in enumerate(blocks)
-        ]
+        given = [block.to_free(value) for block, value in zip(blocks, start, strict=True)]
+        rng = np.random.default_rng(0)
+        for b in asked:
+            given[b] = given[b] + jnp.asarray(rng.uniform(-0.1, 0.1, given[b].shape), given[b].dtype)
+        return [_is_diagonal(goal, tuple(given), b) for b in asked]
 
-    answers = cast(Callable[..., list[Data]], probe)(list(start))
-    return [Block(block.support, bool(alone)) for block, alone in zip(blocks, answers, strict=True)]
+    answers = dict(zip(asked, cast(Callable[..., list[Data]], probe)(list(start)), strict=True))
+    return [replace(block, is_separable=bool(answers.get(b, False))) for b, block in enumerate(blocks)]
 
 
 def _alone(goal: Function, coordinates: Sequence[Data], b: int) -> Callable[[Data], Data]:
@@ -142,6 +160,8 @@ def _moved(goal: Function, block: Block, coordinates: tuple[Data, ...], b: int) 
         return own
     if block.is_simplex:
         return _probabilities(own, _slope(alone)(own))
+    if block.is_covariance:
+        return _shortened(alone, own, _towards_scatter(alone, own))
     slope = _slope(alone)
     change = _each(slope, own) if block.is_separable else _together(slope, own)
     if block.has_ends:
@@ -154,6 +174,20 @@ def _probabilities(p: Data, slope: Data) -> Data:
     counts = jnp.where(p > 0, jnp.maximum(p * slope, 0.0), 0.0)
     total = jnp.sum(counts, axis=-1, keepdims=True)
     return jnp.where(total > 0, counts / jnp.where(total > 0, total, 1.0), p)
+
+
+def _towards_scatter(alone: Callable[[Data], Data], C: Data) -> Data:
+    """S/n − C  =  (2/n) C (∂Q/∂C) C,  where  d n = −2 (Q″ + Q′),  the derivatives in log a of Q(a C) at a = 1."""
+    slope = _slope(alone)(C)
+    slope = (slope + jnp.swapaxes(slope, -1, -2)) / 2
+
+    def stretched(a: Data) -> Data:
+        return alone(jnp.exp(a)[..., None, None] * C)
+
+    zero = jnp.zeros(C.shape[:-2], C.dtype)
+    first, second = cast(Any, jax.jvp)(_slope(stretched), (zero,), (jnp.ones_like(zero),))
+    count = -2 * (second + first) / C.shape[-1]
+    return 2 / jnp.where(count > 0, count, 1.0)[..., None, None] * C @ slope @ C
 
 
 def _each(slope: Callable[[Data], Data], own: Data) -> Data:

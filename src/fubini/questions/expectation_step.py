@@ -30,14 +30,16 @@ from fubini.models.joint import Conditioned
 from fubini.models.reading import Reading
 from fubini.questions.chain_of_sites import chain_of_sites
 from fubini.questions.data_summaries import summary_of
-from fubini.questions.expected_log import Counts, Statistics, log_cells, moments_of, shifted_by
+from fubini.questions.expected_log import Counts, Moments, Reals, Statistics, log_cells, shifted_by
 from fubini.questions.model_factors import model_factors
 from fubini.questions.plate_of_sites import PLATE, plate_of_sites
 from fubini.sequence.chain import Chain
+from fubini.sequence.links import fixed_bound
 from fubini.terms.factor import Factor, product, substitute, terms_of
-from fubini.terms.value import Array, Variable, to_array, to_value
+from fubini.terms.value import Array, Variable, to_array
 
 MOST_REALS = 2_000  # numbers whose covariance is held as a matrix
+DATA = fixed_bound("data")
 Groups = tuple[tuple[Factor, ...], ...]
 
 
@@ -171,12 +173,16 @@ class OfChain(_OfFactors):
         if all(domain.is_finite for domain in self.chain.domains.values()):
             return super().expect()
         groups = self.groups
-        chain = self._over(groups)
-        pairs = chain.smooth_pairs()
-        first = substitute(pairs, {chain.time: to_value(0)}).sum(*chain.links.after)
-        return _total(chain.log_evidence()), [
-            [_under(joint, factor) for factor in group]
-            for joint, group in zip((promoted(first), pairs), groups, strict=True)
+        links = self.chain.links
+        known, axes = self._over(groups).pair_moments()
+        before, after = (
+            [(name, math.prod(self.chain.domains[name].shape)) for name in own] for own in (links.before, links.after)
+        )
+        start = Reals(*known.first, tuple(before), axes[1:])
+        pairs = Reals(known.mean, known.covariance, (*before, *after), axes)
+        return _total(known.evidence.log()), [
+            [_under(joint, term, factor) for term, factor in zip(terms, group, strict=True)]
+            for joint, terms, group in zip((start, pairs), self.written, groups, strict=True)
         ]
 
     def require_closed(self) -> None:
@@ -196,6 +202,8 @@ def _counted(term: Factor, factor: Factor, counts: Data) -> Counts:
 
 
 def _expected_log(term: Factor, known: Statistics) -> Data:
+    if isinstance(known, Moments) and known.has_data:
+        return known.expected_log(_closed(_of_any_data(term)))
     if isinstance(known, Counts) and known.is_of_points:
         summary = summary_of(term)
         assert summary is not None and isinstance(term, Density), "points stand for the data of a density"
@@ -203,13 +211,40 @@ def _expected_log(term: Factor, known: Statistics) -> Data:
     return known.expected_log(_closed(term))
 
 
-def _under(joint: Factor, factor: Factor) -> Statistics:
-    """The statistics of a factor of reals, or of none, under a distribution of reals."""
-    if isinstance(factor, Gaussian):
-        assert isinstance(joint, Gaussian)
-        return moments_of(joint, factor)
-    sizes = [d.extent for name, d in joint.inputs.items() if d.is_finite and name not in factor.inputs]
-    return Counts(jnp.full_like(log_cells(factor), math.prod(sizes)))
+def _under(joint: Reals, term: Factor, factor: Factor) -> Statistics:
+    """The statistics of a factor of reals, or of none, under a distribution of reals.
+
+    Data of a density that is the same everywhere else become known reals: their moments are all that is needed of them.
+    """
+    if not isinstance(factor, Gaussian):
+        sizes = [n for name, n in zip(joint.axes, joint.mean.shape, strict=False) if name not in factor.inputs]
+        return Counts(jnp.full_like(log_cells(factor), math.prod(sizes)))
+    if not _has_data_beside(term):
+        return joint.under(factor)
+    freed = _closed(_of_any_data(term))
+    assert isinstance(term, Density) and isinstance(term.value, Array) and isinstance(freed, Gaussian)
+    data = jnp.asarray(term.value.array, joint.mean.dtype)
+    names = tuple(term.value.inputs)
+    flat = data.reshape(*data.shape[: len(names)], -1)
+    return replace(joint.with_data(DATA, flat, names).under(freed), has_data=True)
+
+
+def _has_data_beside(term: Factor) -> bool:
+    """Whether it is a density of data over axes that its distribution does not have, linear in data and states."""
+    if not isinstance(term, Density) or not isinstance(term.value, Array) or not term.value.inputs:
+        return False
+    if set(term.value.inputs) & set(term.distribution.inputs) or term.value.output.is_discrete:
+        return False
+    try:
+        return isinstance(promoted(_of_any_data(term)), Gaussian)
+    except FubiniError:
+        return False
+
+
+def _of_any_data(term: Factor) -> Factor:
+    """The same density of data that are not known."""
+    assert isinstance(term, Density)
+    return Density(term.distribution, Variable(DATA, term.value.output))
 
 
 def _closed(factor: Factor) -> Factor:

@@ -6,20 +6,20 @@ axes that f does not have, they are kept as counts, means and scatter about thes
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from fubini.base.arrays import Data
 from fubini.base.names import Name
 from fubini.factors.gaussian import Gaussian
 from fubini.factors.table import Table
 from fubini.numerics.named_axes import align
-from fubini.numerics.quadratic_elimination import Conditional
 from fubini.terms.factor import Factor
 
 Names = tuple[Name, ...]
@@ -39,15 +39,19 @@ class Counts:
         return jnp.sum(jnp.where(met, self.cells * jnp.where(met, log_cells(factor), 0.0), 0.0))
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["count", "mean", "scatter"], meta_fields=["names"])
+@partial(jax.tree_util.register_dataclass, data_fields=["count", "mean", "scatter"], meta_fields=["names", "has_data"])
 @dataclass(frozen=True)
 class Moments:
-    """Of the reals of a Gaussian, end to end, over some names: how often they are met, their means, their scatter."""
+    """Of the reals of a Gaussian, end to end, over some names: how often they are met, their means, their scatter.
+
+    Data may be among them, as real numbers that are known.
+    """
 
     count: Data
     mean: Data
     scatter: Data
     names: Names
+    has_data: bool = False
 
     def expected_log(self, factor: Factor) -> Data:
         """Σ n (g + h·m − ½ (m·K m)) − ½ tr(K S), or of white rows  Σ n (g − ½ |R m − r|²) − ½ tr(R S Rᵀ)"""
@@ -83,32 +87,36 @@ def shifted_by(factor: Factor, logs: Data) -> Factor:
     return factor * Table.from_log(logs, dict(factor.inputs))
 
 
-def moments_of(joint: Gaussian, factor: Gaussian, weight: float = 1.0) -> Moments:
-    """The moments of the reals of a factor under a joint distribution, summed over names that it does not have."""
-    reals = [name for name, _ in factor.reals]
-    marginal = joint.conditional(*reals) if len(reals) == len(joint.reals) else _without_others(joint, reals)
-    names = tuple(name for name, domain in joint.inputs.items() if domain.is_finite)
-    kept = tuple(name for name in names if name in factor.inputs)
-    sizes = [joint.inputs[name].extent for name in names]
-    size = marginal.mean.shape[-1]
-    mean = jnp.broadcast_to(align(marginal.mean, marginal.mean_names, names, 1), (*sizes, size))
-    covariance = jnp.broadcast_to(align(marginal.covariance, marginal.names, names, 2), (*sizes, size, size))
-    return _summed(mean, covariance, names, kept, weight)
+@dataclass(frozen=True)
+class Reals:
+    """The moments of real numbers, end to end, over named axes in front."""
+
+    mean: Data
+    covariance: Data
+    sizes: tuple[tuple[Name, int], ...]  # of the numbers
+    axes: Names
+
+    def with_data(self, name: Name, data: Data, names: Names) -> Reals:
+        """The same with known numbers beside them."""
+        size = data.shape[-1]
+        known = jnp.broadcast_to(align(data, names, self.axes, 1), (*self.mean.shape[:-1], size))
+        covariance = jnp.pad(self.covariance, [(0, 0)] * len(self.axes) + [(0, size)] * 2)
+        return Reals(jnp.concatenate([self.mean, known], -1), covariance, (*self.sizes, (name, size)), self.axes)
+
+    def under(self, factor: Gaussian) -> Moments:
+        """The moments of the reals of a factor, summed over the axes that it does not have."""
+        starts = dict(zip(dict(self.sizes), itertools.accumulate((n for _, n in self.sizes), initial=0), strict=False))
+        sizes = dict(self.sizes)
+        own = np.array([starts[name] + k for name, _ in factor.reals for k in range(sizes[name])], int)
+        mean, covariance = self.mean[..., own], self.covariance[..., own[:, None], own]
+        return _summed(mean, covariance, self.axes, tuple(name for name in self.axes if name in factor.inputs))
 
 
-def _without_others(joint: Gaussian, reals: Sequence[Name]) -> Conditional:
-    others = [name for name, _ in joint.reals if name not in reals]
-    marginal = joint.sum(*others)._joined()
-    assert isinstance(marginal, Gaussian)
-    return marginal.conditional(*reals)
-
-
-def _summed(mean: Data, covariance: Data, names: Names, kept: Names, weight: float) -> Moments:
+def _summed(mean: Data, covariance: Data, names: Names, kept: Names) -> Moments:
     """Σ over the names that are not kept: n = their number, m = the mean of means, S = Σ (C + (m_i − m)(m_i − m)ᵀ)."""
-    away = tuple(axis for axis, name in enumerate(names) if name not in kept)
-    count = math.prod(mean.shape[axis] for axis in away)
-    centre = jnp.mean(mean, axis=away, keepdims=True)
+    gone = tuple(axis for axis, name in enumerate(names) if name not in kept)
+    count = math.prod(mean.shape[axis] for axis in gone)
+    centre = jnp.mean(mean, axis=gone, keepdims=True)
     off = mean - centre
-    scatter = jnp.sum(covariance + off[..., :, None] * off[..., None, :], axis=away)
-    centre = jnp.squeeze(centre, axis=away)
-    return Moments(jnp.asarray(weight * count, mean.dtype), centre, weight * scatter, kept)
+    scatter = jnp.sum(covariance + off[..., :, None] * off[..., None, :], axis=gone)
+    return Moments(jnp.asarray(count, mean.dtype), jnp.squeeze(centre, axis=gone), scatter, kept)

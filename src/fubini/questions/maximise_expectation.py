@@ -18,6 +18,7 @@ from fubini.base.arrays import Data
 from fubini.errors import DataError
 from fubini.models.learnt import free_of, params, with_values
 from fubini.numerics.block_ascent import Block, maximise, separable
+from fubini.numerics.in_range import jitted
 from fubini.questions.expectation_step import expectations_of
 
 LogPrior = Callable[[Sequence[Data]], Data]
@@ -35,7 +36,7 @@ def fit_by_em(
     def expected(values: Sequence[Data], statistics: Any) -> Data:
         return expectations_of(with_values(model, values)).expected_log_density(statistics) + log_prior(values)
 
-    @jax.jit
+    @jitted
     def know(values: list[Data]) -> tuple[Data, Any]:
         log_evidence, statistics = expectations_of(with_values(model, values)).expect()
         return log_evidence + log_prior(values), statistics

@@ -21,12 +21,13 @@ from fubini.factors.gaussian_carry import GaussianLayout
 from fubini.factors.table import Table
 from fubini.numerics import matrix_entries, quadratic
 from fubini.numerics.in_range import if_in_range, is_open
+from fubini.numerics.matrix_entries import stack_matrix, stack_vector, transpose
 from fubini.numerics.moment_chains import ChainRows, Moments, Passed, log_evidence, passed, slopes, smoothed, to_rows
 from fubini.numerics.named_axes import align
 from fubini.numerics.quadratic import Names, Quadratic, Reals
 from fubini.numerics.scaled import Scaled, positive_log, read_log
 from fubini.sequence.links import Link, Links, fixed_bound
-from fubini.sequence.recurrence import InOrder, Recurrence, SmoothedStates, Turn
+from fubini.sequence.recurrence import InOrder, PairMoments, Recurrence, SmoothedStates, Turn
 from fubini.sequence.scan import scanned
 from fubini.sequence.steps import Steps, summed
 from fubini.terms.factor import Factor
@@ -74,6 +75,24 @@ class GaussianRecurrence(Recurrence):
         safe = found.safe & jnp.all(first.weights > 0) & jnp.all(every.weights > 0)
         after = self._carry(pairs.after, jnp.zeros(()), timed=True)
         return SmoothedStates(after, self._carry(begin, jnp.zeros(())), safe)
+
+    def pair_moments(self, start: Factor) -> PairMoments:
+        """The smoother's moments, with the covariances of neighbours beside them."""
+        found = self._passed(start)
+        first, every = self._scales(start)
+        before, after, cross = smoothed(found)
+        batch = tuple(domain.extent for _, domain in self.layout.batch)
+        rows = [[*own, *other] for own, other in zip(before.covariance, cross, strict=True)]
+        rows += [[*own, *other] for own, other in zip(transpose(cross), after.covariance, strict=True)]
+        mean, covariance = stack_vector([*before.mean, *after.mean]), stack_matrix(rows)
+        size = len(before.mean)
+        begin = mean[0, ..., :size], covariance[0, ..., :size, :size]
+        total = log_evidence(found) + first.shift + jnp.sum(every.shift, axis=0)
+        safe = found.safe & jnp.all(first.weights > 0) & jnp.all(every.weights > 0)
+        evidence = Table._of(
+            Scaled(jnp.ones(batch, total.dtype), jnp.broadcast_to(total, batch)), dict(self.layout.batch)
+        )
+        return PairMoments(evidence, begin, mean, covariance, safe)
 
     # -- arrays of the terms ------------------------------------------------------------------------------------------
 

@@ -36,7 +36,7 @@ from fubini.sequence.counted import Smoothed
 from fubini.sequence.drawn_states import drawn_states
 from fubini.sequence.links import length_of, linked, links_of
 from fubini.sequence.method import KERNEL_QUESTIONS, MethodChoice, choose, choose_kernels
-from fubini.sequence.recurrence import recurrence_of
+from fubini.sequence.recurrence import PairMoments, recurrence_of
 from fubini.sequence.window import is_projected, representations_of, tagged, with_past
 from fubini.show.picture import Picture
 from fubini.terms.exactness import estimated
@@ -195,6 +195,19 @@ class Chain:
         array([[0. , 0.4],
                [0. , 0.6]])
         """
+        self._require_pairs()
+        return self._tagged(self._run(questions.smoothed_pairs))
+
+    def pair_moments(self) -> tuple[PairMoments, tuple[Name, ...]]:
+        """The evidence, means and covariances of neighbouring real states given everything, and the names of the axes.
+
+        It is what expectation–maximisation asks for; `smooth()` and its `pairs` are the same as factors.
+        """
+        self._require_pairs()
+        axes = questions.moment_axes(self._outline, terms_of(self.init), terms_of(self.factor))
+        return self._run(questions.pair_moments), axes
+
+    def _require_pairs(self) -> None:
         with self._covering():
             if self.links.lag > 1 or is_projected(self.domains) or representations_of(self.domains):
                 raise Intractable(
@@ -202,7 +215,6 @@ class Chain:
                     expected="states one step apart, none of them projected or represented",
                     advice="ask smooth() for each state alone",
                 )
-        return self._tagged(self._run(questions.smoothed_pairs))
 
     def argmax(self) -> dict[Name, Data]:
         """The states of greatest weight together: the first under their names before, then one for each step.

@@ -6,6 +6,7 @@ Each runs inside one compiled function. The states after a step have the names a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -20,10 +21,12 @@ from fubini.base.semirings import Semiring, sum_product
 from fubini.eliminate.forward import read
 from fubini.errors import EngineError, listed
 from fubini.factors.carry import Advance, CarryLayout, settled
+from fubini.factors.gaussian import Gaussian
 from fubini.factors.tally import Conversion, note, repeated, tallied
 from fubini.numerics.in_range import if_in_range
+from fubini.numerics.named_axes import align
 from fubini.sequence.compiled import SequenceOutline
-from fubini.sequence.recurrence import Recurrence, recurrence_of
+from fubini.sequence.recurrence import PairMoments, Recurrence, recurrence_of
 from fubini.sequence.scan import (
     multiplied_in_pairs,
     multiplied_through,
@@ -202,6 +205,42 @@ def smoothed_pairs(outline: SequenceOutline, start: Sequence[Factor], terms: Seq
     remaining = joined([found.sum(*gone)]) if gone else found
     states = (*outline.links.before, *outline.links.after)
     return joined([remaining.normalize(*(name for name in remaining.inputs if name in states))])
+
+
+def pair_moments(outline: SequenceOutline, start: Sequence[Factor], terms: Sequence[Factor]) -> PairMoments:
+    """Means and covariances of real states before and after each step given everything, and the evidence."""
+    links, names = outline.links, moment_axes(outline, start, terms)
+
+    def generally() -> PairMoments:
+        pairs = smoothed_pairs(outline, start, terms)
+        mean, covariance = _moments(pairs, (*links.before, *links.after), names)
+        begin = summed([substitute(pairs, {outline.time: _index(0, outline.length)})], links.after)
+        first = _moments(begin, links.before, names[1:])
+        return PairMoments(evidence(outline, start, terms), first, mean, covariance)
+
+    def ask(own: Recurrence, first: Factor, kernels: bool) -> PairMoments | None:
+        return own.pair_moments(first)
+
+    found = _at_once(replace(outline, kernels=""), start, terms, ask)
+    if found is None:
+        return generally()
+    return if_in_range(found.safe, lambda: found._replace(safe=None), generally)
+
+
+def moment_axes(outline: SequenceOutline, start: Sequence[Factor], terms: Sequence[Factor]) -> tuple[Name, ...]:
+    """Time, and the names of the factors that are no states, as the layout of a carry has them."""
+    return outline.time, *(name for name, _ in outline.steps(terms).layout([joined(start)]).batch)
+
+
+def _moments(factor: Factor, states: Sequence[Name], names: Sequence[Name]) -> tuple[Data, Data]:
+    """Mean and covariance of states, over names in this order."""
+    assert isinstance(factor, Gaussian), "moments are of real states"
+    known = factor.conditional(*states)
+    sizes = tuple(factor.inputs[name].extent for name in names)
+    size = known.mean.shape[-1]
+    mean = jnp.broadcast_to(align(known.mean, known.mean_names, names, 1), (*sizes, size))
+    covariance = jnp.broadcast_to(align(known.covariance, known.names, names, 2), (*sizes, size, size))
+    return mean, covariance
 
 
 def earlier_carries(first: Factor, every: Factor | None, steps: Steps) -> Factor:

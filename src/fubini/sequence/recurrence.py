@@ -64,6 +64,20 @@ class SmoothedStates(NamedTuple):
     safe: Data | None = None
 
 
+class PairMoments(NamedTuple):
+    """The evidence, and moments given everything: of the state before the first step, and of both states of each step.
+
+    Entries of the states before come first, then of those after; axes are time, then those of the layout that are no
+    states. `safe` says whether all of it was in range, where that is open.
+    """
+
+    evidence: Factor
+    first: tuple[Data, Data]
+    mean: Data
+    covariance: Data
+    safe: Data | None = None
+
+
 class Descent(NamedTuple):
     """The weights of the last state, and a function from the last states to those of all times, which come in front.
 
@@ -106,6 +120,10 @@ class Recurrence(ABC):
 
     def smoothed_pairs(self, start: Factor) -> Factor | None:
         """The weights of the states before and after each step given everything, over time, by kernels."""
+        return None
+
+    def pair_moments(self, start: Factor) -> PairMoments | None:
+        """The moments of neighbouring states given everything, and the evidence, in one run in order."""
         return None
 
     def descent(self, start: Factor, uniforms: Data | None) -> Descent | None:
