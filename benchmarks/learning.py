@@ -129,23 +129,24 @@ def chorales(data: Path, states: Sequence[int], steps: int) -> None:
 def chorale_model(sequences: list, states: int, learnt: dict | None = None) -> tuple[fb.Chain, int]:
     """Notes are independent given the state; after the end of a piece nothing is seen. And how many times are seen."""
     length, rng = max(map(len, sequences)), np.random.default_rng(2)
-    notes = np.zeros((len(sequences), length, NOTES), np.float32)
-    present = np.zeros((len(sequences), length), np.float32)
+    notes = np.zeros((len(sequences), length, NOTES), np.int32)
+    present = np.zeros((len(sequences), length), bool)
     for row, piece in enumerate(sequences):
         present[row, : len(piece)] = 1
         for t, chord in enumerate(piece):
             notes[row, t, np.array(chord, int) - LOWEST] = 1
+    heard = fb.Array(jnp.asarray(notes), ("b", "t"), fb.Bint[2, NOTES])
     start = learnt or {
         "first": np.full(states, 1.0 / states, np.float32),
         "moves": rng.dirichlet(np.full(states, 5.0), size=states).astype("float32"),
-        "logits": (np.log(notes.mean((0, 1)) + 1e-3) + 0.5 * rng.normal(size=(states, NOTES))).astype("float32"),
+        "logits": (np.log(notes[present].mean(0) + 1e-3) + 0.5 * rng.normal(size=(states, NOTES))).astype("float32"),
     }
     first = fb.param(jnp.asarray(start["first"]), fb.Simplex, name="first")
     moves = fb.param(jnp.asarray(start["moves"]), fb.Simplex, name="moves")
     logits = fb.param(jnp.asarray(start["logits"]), name="logits")
     x, after = fb.Variable("x", fb.Bint[states]), fb.Variable("x_next", fb.Bint[states])
-    seen = dist.Bernoulli(logits=logits[after]).to_event(1)(fb.Array(jnp.asarray(notes), ("b", "t")))
-    step = dist.Categorical(moves[x])("x_next") * seen ** fb.Array(jnp.asarray(present), ("b", "t"))
+    emission = dist.Bernoulli(logits=logits[after]).to_event(1).mask(fb.Array(jnp.asarray(present), ("b", "t")))
+    step = dist.Categorical(moves[x])("x_next") * emission(heard)
     chain = fb.Chain(init=dist.Categorical(first)("x"), factor=step, time="t", step={"x": "x_next"})
     return chain, int(present.sum())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -25,11 +26,17 @@ def start_of_hmm() -> Numbers:
 
 
 def baum_welch(numbers: Numbers, y: np.ndarray, steps: int) -> tuple[list[float], Numbers]:
-    """Rabiner 1989, eqs. 40 and 53, by the scaled recursions of eqs. 91 to 97; the first state is not observed."""
+    """Rabiner 1989, eqs. 40 and 53, by the scaled recursions of eqs. 91 to 97; the first state is not observed.
+
+    What is NaN was not seen.
+    """
+    present = ~np.isnan(y)
+    y = np.where(present, y, 0.0)
     pi, A, mu, s = numbers
     history = []
     for _ in range(steps):
         B = np.exp(-0.5 * ((y[..., None] - mu) / s) ** 2) / (s * np.sqrt(2 * np.pi))
+        B = np.where(present[..., None], B, 1.0)
         first, moves, states, total = np.zeros(K), np.zeros((K, K)), np.zeros((*y.shape, K)), 0.0
         for sequence, seen in enumerate(B):
             alpha, beta, c = [pi], [np.ones(K)], []
@@ -45,8 +52,10 @@ def baum_welch(numbers: Numbers, y: np.ndarray, steps: int) -> tuple[list[float]
             states[sequence] = together[1:]
             total += np.log(c).sum()
         history.append(total)
+        pi, A = first / first.sum(), moves / moves.sum(1, keepdims=True)
+        states = states * present[..., None]
         n = states.sum((0, 1))
-        pi, A, mu = first / first.sum(), moves / moves.sum(1, keepdims=True), (states * y[..., None]).sum((0, 1)) / n
+        mu = (states * y[..., None]).sum((0, 1)) / n
         s = np.sqrt((states * (y[..., None] - mu) ** 2).sum((0, 1)) / n)
     return history, (pi, A, mu, s)
 
@@ -57,8 +66,10 @@ def hmm(numbers: Numbers, y: Any) -> fb.Chain:
     first, moves = fb.param(pi, fb.Simplex, name="first"), fb.param(A, fb.Simplex, name="moves")
     means, scales = fb.param(mu, name="means"), fb.param(s, fb.Positive, name="scales")
     x, after = fb.Variable("x", fb.Bint[K]), fb.Variable("x_next", fb.Bint[K])
-    seen = dist.Normal(means[after], scales[after])(fb.Array(y, ("b", "t")))
-    step = dist.Categorical(moves[x])("x_next") * seen
+    emission = dist.Normal(means[after], scales[after])
+    if np.isnan(y).any():
+        emission, y = emission.mask(fb.Array(~np.isnan(y), ("b", "t"))), np.nan_to_num(y)
+    step = dist.Categorical(moves[x])("x_next") * emission(fb.Array(y, ("b", "t")))
     return fb.Chain(init=dist.Categorical(first)("x"), factor=step, time="t", step={"x": "x_next"})
 
 
@@ -81,6 +92,21 @@ def test_a_chain_of_tables_is_moved_as_by_baum_and_welch() -> None:
     fitted = fb.fit(hmm(start, y), method="em", steps=8, progress=False)
     compare(fitted, *baum_welch(start, y, 8))
     assert list(fitted.params) == ["first", "moves", "means", "scales"]
+    assert (np.diff(fitted.history) >= 0).all()
+
+
+def test_tracks_of_harbour_seals(data: Path) -> None:
+    """Logarithms of the lengths of steps of 17 seals: tracks of different lengths, some steps of which are missing."""
+    table = np.genfromtxt(data / "harbour_seals" / "seal_steps_2h.csv.gz", delimiter=",", names=True, encoding=None)
+    tracks = [np.log(table["step_m"][table["id"] == seal][:300]) for seal in np.unique(table["id"])]
+    y = np.full((len(tracks), 300), np.nan)
+    for row, track in enumerate(tracks):
+        y[row, : len(track)] = np.where(np.isfinite(track), track, np.nan)
+    assert np.isnan(y).any()
+    moves = 0.1 + 0.7 * np.eye(K)
+    start = np.full(K, 1 / K), moves / moves.sum(1, keepdims=True), np.array([3.0, 5.0, 8.0]), np.ones(K)
+    fitted = fb.fit(hmm(start, y), method="em", steps=4, tolerance=-1.0, progress=False)
+    compare(fitted, *baum_welch(start, y, 4))
     assert (np.diff(fitted.history) >= 0).all()
 
 

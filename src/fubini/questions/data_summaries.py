@@ -17,9 +17,10 @@ from fubini.base.domains import Bint
 from fubini.distributions.density import Density, Distribution
 from fubini.factors.promotion import promoted
 from fubini.factors.table import Table
+from fubini.numerics.named_axes import align
 from fubini.sequence.links import fixed_bound
 from fubini.terms.factor import Factor
-from fubini.terms.value import Array
+from fubini.terms.value import Array, Value, to_value
 
 POINT = fixed_bound("point")
 
@@ -51,8 +52,8 @@ class Summary:
         return jnp.tensordot(jnp.asarray(self.basis.T, rows.dtype), rows, 1)
 
     def at_points(self, density: Density) -> Table:
-        """The same density of the points, over them and then the other names."""
-        table = promoted(Density(density.distribution, self.points))
+        """The same density of the points, none of them masked, over them and then the other names."""
+        table = promoted(Density(_unmasked(density.distribution)[0], self.points))
         assert isinstance(table, Table)
         return table._ordered((POINT, *(name for name in table.inputs if name != POINT)))  # type: ignore[return-value]
 
@@ -62,12 +63,17 @@ def summary_of(term: Factor) -> Summary | None:
     if not isinstance(term, Density) or not isinstance(term.value, Array) or is_traced(term.value.data):
         return None
     names = tuple(term.value.inputs)
-    known = DEGREES.get(_base(term.distribution).family)
-    if known is None or not names or set(names) & set(term.distribution.inputs):
+    distribution, mask = _unmasked(term.distribution)
+    known = DEGREES.get(_base(distribution).family)
+    if known is None or not names or set(names) & set(distribution.inputs):
+        return None
+    counted = _over_data(mask, term.value)
+    if counted is None:
         return None
     data = np.asarray(term.value.array)
     rows = data.reshape(int(np.prod(data.shape[: len(names)])), -1).astype(float)
     degree, crosses = known
+    rows = np.where(counted[:, None], rows, 0.0)  # a masked datum may be anything
     centre, scale = (rows.mean(axis=0), rows.std(axis=0)) if degree == 2 else (0.0, 1.0)
     scale = np.where(scale > 0, scale, 1.0)
     design = _design(rows.shape[1], degree, crosses)
@@ -77,7 +83,27 @@ def summary_of(term: Factor) -> Summary | None:
     basis = _monomials((rows - centre) / scale, degree, crosses) @ inverse
     values = (centre + scale * design).reshape(len(design), *data.shape[len(names) :]).astype(data.dtype)
     points = Array._of(values, (POINT,), {POINT: Bint[len(design)]}, term.value.output)
-    return Summary(points, basis, names)
+    return Summary(points, basis * counted[:, None], names)
+
+
+def _unmasked(distribution: Distribution) -> tuple[Distribution, Value | None]:
+    """The distribution without its mask, and the mask."""
+    if distribution.family != "MaskedDistribution":
+        return distribution, None
+    base, mask = distribution["base_dist"], distribution["mask"]
+    assert isinstance(base, Distribution)
+    return base, to_value(mask)
+
+
+def _over_data(mask: Value | None, data: Array) -> np.ndarray | None:
+    """Which data are counted, in rows; None where a mask is not known, or is of single entries."""
+    names = tuple(data.inputs)
+    sizes = tuple(domain.extent for domain in data.inputs.values())
+    if mask is None:
+        return np.ones(int(np.prod(sizes)), bool)
+    if not isinstance(mask, Array) or is_traced(mask.data) or mask.output.shape or set(mask.inputs) - set(names):
+        return None
+    return np.broadcast_to(align(np.asarray(mask.array), tuple(mask.inputs), names), sizes).ravel().astype(bool)
 
 
 def _base(distribution: Distribution) -> Distribution:
