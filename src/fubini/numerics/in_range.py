@@ -55,7 +55,8 @@ def compiled(function: Callable[..., Any], key: tuple[Any, ...], *given: Any) ->
 
 def jitted(function: Callable[..., T]) -> Callable[..., T]:
     """The function compiled, for arrays that are known: the careful way once a fast result overflows."""
-    fast, careful = jax.jit(_hopeful(function)), jax.jit(function)
+    fast = cast(Callable[..., tuple[T, Data]], jax.jit(_hopeful(function)))
+    careful = cast(Callable[..., T], jax.jit(function))
 
     def run(*given: Any) -> T:
         result, safe = fast(*given)
