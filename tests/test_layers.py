@@ -54,6 +54,7 @@ DEFERRED = (
     "numba",
     "optax",
     "pandas",
+    "pyarrow",
     "pysdd",
     "shtab",
     "xarray",

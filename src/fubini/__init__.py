@@ -32,6 +32,7 @@ from fubini.base.semirings import max_product as max_product
 from fubini.base.semirings import min_sum as min_sum
 from fubini.base.semirings import sum_product as sum_product
 from fubini.base.shard import shard as shard
+from fubini.base.stream import Stream as Stream
 from fubini.bridge import described as _described  # noqa: F401  (rules of open products are registered)
 from fubini.bridge import open_marginal as _open_marginal  # noqa: F401
 from fubini.eliminate.ask import argmax as argmax

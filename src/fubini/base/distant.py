@@ -76,6 +76,11 @@ class DistantArray(ABC):
         return f"row {place[0]:,}" if len(place) == 1 else f"{place}"
 
     @property
+    def is_of_jax(self) -> bool:
+        """Whether JAX computes with it where it is, so that answers have the precision in force."""
+        return True
+
+    @property
     def facts(self) -> dict[str, Any]:
         """What index notation knows of it: the range of its entries, and whether they are whole."""
         if self.dtype.kind not in "biuf" or not self.size or not self.range.is_finite:
@@ -109,7 +114,7 @@ def is_distant(*arrays: Any) -> bool:
 
 def is_of_jax(data: Any) -> bool:
     """An array of JAX, or one that JAX computes with where it is: answers have the precision in force."""
-    return is_jax(data) or isinstance(data, DistantArray)
+    return is_jax(data) or (isinstance(data, DistantArray) and data.is_of_jax)
 
 
 def is_unread(*arrays: Any) -> bool:

@@ -90,6 +90,7 @@ class Explanation(Shown):
     refused: tuple[tuple[str, str], ...] = ()  # question, why
     sampling: str = ""  # how `infer` draws, where it eliminates other latents than the plan
     conversions: tuple[Conversion, ...] = ()  # of factors into other forms, and projections
+    passes: tuple[str, ...] = ()  # how rows that are read chunk by chunk were gone over
 
     @property
     def order(self) -> tuple[Name, ...]:
@@ -140,6 +141,7 @@ class Explanation(Shown):
         if self.graph is not None:
             yield Words(self.title)
             yield self.graph.drawing(2)
+        yield from map(Words, self.passes)
         if self._is_table:
             yield from map(Words, self._summary)
             yield Grid(HEAD, self._rows, is_numeric=False)

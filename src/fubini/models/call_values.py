@@ -8,12 +8,14 @@ from contextlib import AbstractContextManager
 from copy import copy
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from fubini.base.arrays import Data, is_double_precision, known_stays_known, precision
 from fubini.base.distant import flatten, is_of_jax, rebuild
 from fubini.base.sharded_array import mesh_of, on_mesh
+from fubini.base.stream import Stream
 from fubini.errors import DomainError, listed
 from fubini.models.container import is_container, require_site
 from fubini.models.flavour import Flavour
@@ -35,6 +37,20 @@ class FlatJoint:
     def is_float64(self) -> bool:
         """Whether its numbers are NumPy's, in double precision."""
         return not any(map(is_of_jax, self.leaves)) or is_double_precision()
+
+    @property
+    def is_streamed(self) -> bool:
+        """Whether some of its numbers are rows that are read chunk by chunk."""
+        return any(isinstance(leaf, Stream) for leaf in self.leaves)
+
+    @property
+    def shapes_of_rows(self) -> list[Any]:
+        """The leaves, with shapes in place of rows that are read chunk by chunk."""
+        return [
+            jax.ShapeDtypeStruct(leaf.shape, jax.dtypes.canonicalize_dtype(leaf.dtype)) if is_rows else leaf
+            for leaf in self.leaves
+            for is_rows in (isinstance(leaf, Stream),)
+        ]
 
     @property
     def prior(self) -> Any:

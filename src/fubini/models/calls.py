@@ -143,7 +143,7 @@ def _flat(outline: Outline, given: Mapping[str, Any], path: tuple[str, ...] = ()
 
 def shaped(value: Any, site: SiteOutline, name: str, batch: bool = True) -> Data:
     """An array whose last axes are those of the site."""
-    array = value if is_of_jax(value) else as_numbers(value, name)
+    array = value if is_of_jax(value) or is_distant(value) else as_numbers(value, name)
     shape, event = array.shape, site.shape
     if shape != event and (not batch or shape[max(len(shape) - len(event), 0) :] != event):
         more = ", with axes of a batch before it" if batch else ""
@@ -242,8 +242,13 @@ def require_in_domain(domain: Domain | None, value: Any, name: str, asked: np.nd
 def _require_distant(domain: Domain, record: DistantArray, name: str) -> None:
     """Raise unless the numbers of an array that stays where it is are of a domain; its range may say so."""
     low, high, is_finite = record.range
-    least = {"real": -np.inf, "positive": 0.0, "unit": 0.0}.get(domain.kind)
-    most = 1.0 if domain.kind == "unit" else np.inf
+    least, most = {"real": -np.inf, "positive": 0.0, "unit": 0.0}.get(domain.kind), np.inf
+    if domain.is_discrete and record.dtype.kind in "biu" and not domain.shape[1:]:
+        least = -np.inf if domain.kind == "integer" else 0.0
+    if domain.kind == "unit":
+        most = 1.0
+    elif domain.size is not None:
+        most = domain.size - 1.0
     if least is not None and is_finite and least <= low and high <= most:
         return
     found = record.first_outside(_domain_test(domain))

@@ -14,6 +14,7 @@ import numpy as np
 
 from fubini.base.assignment import target
 from fubini.base.closure import Closure, is_record
+from fubini.base.distant import DistantArray
 from fubini.distributions.named_site import Named
 from fubini.errors import DomainError, NameClash
 from fubini.models.container import struct
@@ -128,7 +129,7 @@ def _argument(value: Any) -> Any:
             nearest=f"an entry {value.flat[0]!r}" if value.size else "",
             advice="turn labels into whole numbers: np.unique(labels, return_inverse=True)[1]",
         )
-    if isinstance(value, (float, np.ndarray, np.floating, jax.Array)):
+    if isinstance(value, (float, np.ndarray, np.floating, jax.Array, DistantArray)):
         return value
     if isinstance(value, (types.FunctionType, types.MethodType, functools.partial)) or is_record(value):
         return Closure(value)

@@ -23,10 +23,13 @@ from fubini.models.bijector import Bijector
 from fubini.models.call_values import FlatJoint, randomness
 from fubini.models.calls import ask
 from fubini.models.container import print_fields
+from fubini.models.eliminated_model import eliminated
 from fubini.models.fixed import Fixed
+from fubini.models.flat_model import FlatModel
 from fubini.models.flavour import Sites
 from fubini.models.independent_sites import compute_means, compute_variances, total_entropy, total_kl
 from fubini.models.observed import Held, interventions, merged, observations, without
+from fubini.models.paths import flat
 from fubini.models.printed_observations import observed_form
 from fubini.models.questions import Questions
 from fubini.models.sample import Choice, Deterministic, Flowing, Given, Run
@@ -214,7 +217,10 @@ class Joint(Questions, Shown):
         -1.837877
         """
         flat_joint = FlatJoint(self)
-        return ask(_log_prob, flat_joint, flat_joint.complete(values, named))
+        given = flat_joint.complete(values, named)
+        if flat_joint.is_streamed:
+            return eliminated(FlatModel(self), ()).log_prob(**flat(given))
+        return ask(_log_prob, flat_joint, given)
 
     def log_prob_parts(self, *values: Any, **named: Any) -> Any:
         """The terms of `log_prob`, one for each site, in the structure of a sample; a nested joint has one.

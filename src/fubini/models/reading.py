@@ -15,13 +15,17 @@ from jax.extend.core import Literal
 
 from fubini.algebra.evaluation import Evaluation
 from fubini.algebra.node import Leaf, Node
+from fubini.algebra.node_notation import written
+from fubini.algebra.row_sums import Passes, sum_rows
 from fubini.base.arrays import Data, digest, double_precision, is_key, is_traced, trusting
 from fubini.base.distant import distant, is_unread
 from fubini.base.domains import Domain
+from fubini.base.stream import Stream
 from fubini.bridge.bounds import FamilyBounds
 from fubini.bridge.factor_reader import leaf_of
 from fubini.bridge.integrand import Integrand
 from fubini.distributions.density import Distribution
+from fubini.errors import NoRule
 from fubini.models.arguments import named_arrays
 from fubini.models.call_values import FlatJoint
 from fubini.models.chain_site import ChainPart
@@ -51,6 +55,7 @@ class Reading:
     partial: Mapping[str, SitePart] = field(default_factory=dict)  # sites with missing entries
     chains: Mapping[str, ChainPart] = field(default_factory=dict)  # sites that are chains
     answers: dict[Any, Any] = field(default_factory=dict)  # to questions that were asked of it
+    passes: Passes | None = None  # over rows of streams
 
     @cached_property
     def integrand(self) -> Integrand:
@@ -151,8 +156,26 @@ def _interpret(
     distributions = "\n".join(
         f"{one.name} {one.site.source.blueprint}" for one in statements if isinstance(one.site.source, Distribution)
     )
+    by_site, passes = _without_rows(by_site, reader)
     text = re.sub(r"0x[0-9a-f]+", "", f"{traced.jaxpr}\n{distributions}")
-    return Reading(by_site, sites, domains, reader, text, terms.parts, terms.partial, terms.chains)
+    return Reading(by_site, sites, domains, reader, text, terms.parts, terms.partial, terms.chains, passes=passes)
+
+
+def _without_rows(terms: Mapping[str, Node], reader: Reader) -> tuple[dict[str, Node], Passes | None]:
+    """The terms with their sums over rows of streams as numbers, and how these were read."""
+    streams = [leaf for leaf, data in reader.known.items() if isinstance(data, Stream)]
+    if not streams:
+        return dict(terms), None
+    new, passes, errors = sum_rows(terms, reader.known, lambda array: reader.constant(array).at)
+    for name, error in errors.items():
+        raise NoRule(
+            f"the term of {name!r}, which needs all rows of a stream",
+            expected="a density that sums over rows decide, none of which depends on latents",
+            nearest=f"{error.why}: {written(error.node)[:160]}",
+        )
+    for leaf in streams:
+        del reader.known[leaf]
+    return new, passes
 
 
 def _constant_parameters(traced: Any, statements: Sequence[SiteStatement]) -> Iterator[tuple[str, np.ndarray]]:

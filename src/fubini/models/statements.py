@@ -119,7 +119,7 @@ def _read(joint: Flavour) -> dict[str, tuple[Statement, list[Part]]]:
     with flat_joint.precision(), trusting():
         values, before = _shapes(flat_joint.outline), _values_before(flat_joint.outline)
         time = jax.ShapeDtypeStruct((), jax.numpy.result_type(int))
-        traced = jax.make_jaxpr(follow)(flat_joint.leaves, values, before, time)
+        traced = jax.make_jaxpr(follow)(flat_joint.shapes_of_rows, values, before, time)
         writer = Formulas(named_arrays(joint))
         paths = [".".join(str(key.key) for key in path) for path, _ in jax.tree_util.tree_flatten_with_path(values)[0]]
         inputs = [*map(writer.known, flat_joint.leaves), *(Part(Symbol(path)) for path in paths)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import jax
@@ -14,7 +15,7 @@ from fubini.base.distant import rebuild
 from fubini.distributions.array_distribution import made
 from fubini.distributions.density import Distribution
 from fubini.engines.host_program import HostPrograms
-from fubini.errors import DomainError, UnknownName, closest, listed
+from fubini.errors import DomainError, NoRule, UnknownName, closest, listed
 from fubini.models.call_values import FlatJoint
 from fubini.models.flavour import Flavour
 from fubini.models.missing_entries import Partly
@@ -42,10 +43,11 @@ def groups_of(
         "log_likelihood": (log_likelihood, _log_likelihood),
         "posterior_predictive": (predictive, _predictive),
     }
-    groups["deterministic"] = over_draws(_computed, (), model, key, values, block)
+    groups["deterministic"] = without_rows(_computed, model, key, values, block)
     for group, (asked, question) in questions.items():
-        if sites and (asked or (asked is None and size <= LARGE)):
-            groups[group] = over_draws(question, tuple(sites), model, key, values, block)
+        names = tuple(flat(getattr(model.joint, "observed", {})) if model.is_streamed else sites)
+        if names and (asked or (asked is None and size <= LARGE and not model.is_streamed)):
+            groups[group] = over_draws(question, names, model, key, values, block)
     if sites:
         groups["observed_data"] = {name: np.asarray(value) for name, value in sites.items()}
     return groups
@@ -76,10 +78,25 @@ def over_draws(
     return {name: np.asarray(value).reshape(*block.lead, *value.shape[1:]) for name, value in answers.items()}
 
 
+def without_rows(
+    question: Callable, flat_joint: FlatJoint, key: Data, values: Mapping[str, Data], block: Block
+) -> dict[str, np.ndarray]:
+    """Answers by name to a question of all sites, without those that need the rows of streams."""
+    if not flat_joint.is_streamed:
+        return over_draws(question, (), flat_joint, key, values, block)
+    first = {name: value[0, 0] for name, value in values.items()}
+    shapes = jax.eval_shape(lambda: question(rebuild(flat_joint.tree, flat_joint.leaves), key, nested(first), ()))
+    answers: dict[str, np.ndarray] = {}
+    for name in shapes:
+        with suppress(NoRule):
+            answers |= over_draws(question, (name,), flat_joint, key, values, block)
+    return answers
+
+
 def observed_values(flat_joint: FlatJoint, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Observed sites by path, missing entries as NaN."""
     one = {name: value[:1, :1] for name, value in values.items()}
-    observed = over_draws(_values_seen, (), flat_joint, jax.random.key(0), one, Block(1, 1))
+    observed = without_rows(_values_seen, flat_joint, jax.random.key(0), one, Block(1, 1))
     shown = {name: value[0, 0] for name, value in observed.items()}
     for name, value in flat(getattr(flat_joint.joint, "observed", {})).items():
         if isinstance(value, Partly):
@@ -92,7 +109,7 @@ def _values_seen(joint: Flavour, key: Data, values: Mapping[str, Any], names: tu
     return {
         name: jax.numpy.asarray(site.value)
         for name, site in sites.items()
-        if site.observed and isinstance(site.source, Distribution)
+        if site.observed and isinstance(site.source, Distribution) and name in (names or (name,))
     }
 
 
@@ -117,7 +134,8 @@ def _predictive(joint: Flavour, key: Data, values: Mapping[str, Any], names: tup
 
 def _computed(joint: Flavour, key: Data, values: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Data]:
     sites = flat_sites(joint.run(Given(values)))
-    return {name: s.value for name, s in sites.items() if s.log_density is None and s.value is not None}
+    computed = {name: s.value for name, s in sites.items() if s.log_density is None and s.value is not None}
+    return {name: value for name, value in computed.items() if name in (names or (name,))}
 
 
 def to_arviz(

@@ -15,6 +15,7 @@ from fubini.algebra.features import require_convergent
 from fubini.algebra.node import Index, Node
 from fubini.algebra.node_notation import written
 from fubini.base.arrays import Data, is_traced
+from fubini.base.distant import is_distant
 from fubini.bridge.indexed_density import Disintegration
 from fubini.errors import DataError, Intractable, listed
 from fubini.models.eliminated_model import EliminatedModel
@@ -64,6 +65,8 @@ def with_mass(disintegration: Disintegration, model: FlatModel, make: Callable[[
 def require_numbers(joint: Flavour) -> None:
     """Where an answer is not a number, say so if what the model reads is not either."""
     for leaf in jax.tree_util.tree_leaves(joint):
+        if is_distant(leaf):
+            continue  # which was looked at where it is
         array = np.asarray(leaf)
         if array.dtype.kind == "f" and np.isnan(array).any():
             place = tuple(int(axis[0]) for axis in np.nonzero(np.isnan(array)))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from fubini.algebra.node_notation import written
+from fubini.base.stream import Stream
 from fubini.bridge.described import described, short
 from fubini.eliminate.explain import explain
 from fubini.eliminate.explanation import Explanation, Line
@@ -50,6 +52,21 @@ def explain_model(model: FlatModel) -> Explanation:
         blocked=blocked,
         refused=refused,
         sampling=_sampling(eliminated_model),
+        passes=tuple(_passes(model)),
+    )
+
+
+def _passes(model: FlatModel) -> Iterator[str]:
+    """How the rows of streams were gone over, and what was kept of them."""
+    passes = model.reading.passes
+    if passes is None:
+        return
+    streams = [leaf for leaf in model.leaves if isinstance(leaf, Stream)]
+    size = sum(math.prod(stream.shape) * stream.dtype.itemsize for stream in streams)
+    sums = " and ".join(f"{count} for sums over {rows:,} rows" for rows, count in sorted(passes.counts.items()))
+    yield (
+        f"rows in chunks: 1 pass for ranges, {sums or 'none for sums'}, of {size / 1e6:,.3g} MB; "
+        f"{passes.numbers:,} number{'s' * (passes.numbers != 1)} kept"
     )
 
 

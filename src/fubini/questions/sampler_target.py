@@ -12,6 +12,7 @@ import jax.numpy as jnp
 
 from fubini.base.arrays import Data
 from fubini.base.distant import rebuild
+from fubini.base.stream import blank_rows
 from fubini.distributions.array_distribution import blank
 from fubini.distributions.density import Distribution
 from fubini.errors import NoRule
@@ -55,15 +56,25 @@ class SupportTransform:
     ) -> tuple[dict[str, Data], Data]:
         """Values by path, and log |∂ values / ∂ unconstrained|, given other sites, which may decide supports."""
         choice = RemainingSites(nested(free), known=nested(known))
-        run = rebuild(self.tree, leaves).run(choice)
+        run = rebuild(self.tree, map(blank_rows, leaves)).run(choice)
         values = flat(run.flat)
         return {name: values[name] for name in self.kept}, sum(choice.log_dets, start=jnp.zeros(()))
 
     def free(self, values: Mapping[str, Data], leaves: list[Data]) -> dict[str, Data]:
         """The unconstrained numbers, by path, of values of these sites and of those that decide their supports."""
-        run = rebuild(self.tree, leaves).run(RemainingSites({}, known=nested(values)))
+        run = rebuild(self.tree, map(blank_rows, leaves)).run(RemainingSites({}, known=nested(values)))
         numbers = flat(unconstrained(run))
         return {name: numbers[name] for name in self.kept}
+
+    def require_no_rows(self, flat_joint: FlatJoint) -> None:
+        """Raise where the rows of a stream decide a support."""
+
+        def compute(free: dict[str, Data]) -> dict[str, Data]:
+            run = rebuild(self.tree, flat_joint.leaves).run(RemainingSites(nested(free)))
+            return {name: value for name, value in flat(run.flat).items() if name in self.kept}
+
+        shapes = {name: jax.ShapeDtypeStruct(shape, float) for name, shape in self.shapes(flat_joint).items()}
+        jax.jit(compute).lower(shapes)
 
     def shapes(self, flat_joint: FlatJoint) -> dict[str, tuple[int, ...]]:
         """Of the unconstrained numbers."""
@@ -109,6 +120,8 @@ def target_of(eliminated_model: EliminatedModel) -> tuple[Target, SupportTransfo
     model = eliminated_model.model
     shared = eliminated_model.shared
     support = _support(shared, model.tree)
+    if model.is_streamed:
+        support.require_no_rows(model)
     numbers = jax.tree_util.tree_map(jnp.asarray, (model.leaves, eliminated_model.numbers))
 
     def prior(keys: Data) -> dict[str, Data] | None:
