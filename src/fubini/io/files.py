@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from fubini.factors.fallbacks import join
 from fubini.factors.table import Table
 from fubini.io.bif import format_bif, parse_bif
 from fubini.io.json_network import parse_json
+from fubini.io.model_objects import record_of_model, to_pgmpy_model, to_pyagrum_model
 from fubini.io.net import format_net, parse_net
 from fubini.io.record import NetworkRecord
 from fubini.io.text import decode, read_text, write_text
@@ -134,6 +136,43 @@ def write_network(network: Network, path: str | Path, evidence: str | Path | Non
     write_text(path, text(to_record(network)))
     if evidence is not None:
         write_text(evidence, format_uai_evidence(dict(network.evidence), network.variables))
+
+
+def from_model(model: Any) -> Network:
+    """The network that an object of pgmpy or pyAgrum describes: a Bayesian network, or an undirected one.
+
+    Rows within 1e-3 of summing to 1 are normalised; tables that are not filled are refused. To pgmpy's states 0, 1, …
+    and to pyAgrum's ranges from 0 on, there are no labels.
+
+    >>> import pyagrum as gum
+    >>> model = gum.fastBN("rain{no|yes}->grass{dry|wet}")
+    >>> fb.io.from_model(model)
+    Network(anonymousBN: 2 variables)
+      rain: no, yes
+      grass given rain: dry, wet
+    """
+    return to_network(record_of_model(model))
+
+
+def to_pgmpy(network: Network) -> Any:
+    """A directed network of tables as a DiscreteBayesianNetwork of pgmpy, without the evidence.
+
+    >>> net = fb.Network({"a": fb.Bint[2]}, (fb.Table([0.25, 0.75], ("a",)),), children=("a",))
+    >>> fb.io.to_pgmpy(net).get_cpds("a").values  # doctest: +SKIP
+    array([0.25, 0.75])
+    """
+    return to_pgmpy_model(to_record(network))
+
+
+def to_pyagrum(network: Network) -> Any:
+    """A directed network of tables as a BayesNet of pyAgrum, without the evidence.
+
+    >>> net = fb.Network({"a": fb.Bint[2]}, (fb.Table([0.25, 0.75], ("a",)),), children=("a",))
+    >>> peer = fb.io.to_pyagrum(net)  # to be kept as long as its tables are
+    >>> peer.cpt("a").tolist()
+    [0.25, 0.75]
+    """
+    return to_pyagrum_model(to_record(network))
 
 
 def read_bif(path: str | Path, *, limits: Limits = DEFAULT) -> Network:
