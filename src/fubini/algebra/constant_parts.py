@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from fubini.algebra.binding import inside, opened_once
 from fubini.algebra.node import Node, node
@@ -36,10 +36,10 @@ def _is_piece(this: Node) -> bool:
     return this.kind in ("rows", "slopes") or (this.kind == "call" and this.args[0] in ("row", "slope", "potentials"))
 
 
-def largest(roots: Iterable[Node]) -> tuple[int, int]:
-    """The numbers of the largest node in these, and the steps of the longest chain."""
+def largest(roots: Iterable[Node], without: Collection[Node] = ()) -> tuple[int, int]:
+    """The numbers of the largest node in these, but for those that are known, and the steps of the longest chain."""
     numbers, steps = 1, 1
-    for this in walk(*roots, parts=inside):
+    for this in walk(*roots, descend=lambda this: this not in without, parts=inside):
         numbers = max(numbers, math.prod(i.size for i in this.free))
         if this.kind in ("logdet", "rss"):
             steps = max(steps, this.args[0].steps)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import jax.numpy as jnp
@@ -16,6 +17,7 @@ from fubini.algebra.axes import Axes, aligned, product, root, taken, union, wher
 from fubini.algebra.binding import opened_once
 from fubini.algebra.build import const, factors_in, is_test
 from fubini.algebra.node import Index, Leaf, Node, node
+from fubini.algebra.placement import Placed, Spread, spread_indices
 from fubini.algebra.ranges import bounds, is_whole
 from fubini.algebra.responses import sum_by_recursion
 from fubini.algebra.rows import Rows, front_of, is_tall
@@ -46,8 +48,13 @@ class Evaluation:
 
     def __init__(self, arrays: Mapping[Leaf, Data], before: Mapping[Node, Axes] | None = None, xp: Any = jnp) -> None:
         self.arrays, self.xp = arrays, xp
+        self.placed: Placed = getattr(getattr(arrays, "reader", None), "placed", {})
         self.memo: dict[Node, Axes] = dict(before or {})
         self.solutions: dict[tuple[Any, ...], Solution] = {}
+
+    def spread(self, this: Node) -> dict[Index, Spread]:
+        """The indices in a node that run along an axis of a mesh."""
+        return spread_indices([opened_once(this)[1] if this.is_binder else this], self.placed) if self.placed else {}
 
     def opened(self, this: Node) -> tuple[tuple[Index, ...], Node]:
         """The body of a binder, over the same indices each time."""
@@ -233,7 +240,8 @@ class Evaluation:
     def _rows_of(self, part: Node, frame: Unknowns, outer: tuple[Index, ...]) -> tuple[Data, Data]:
         """Rows of a problem as matrix and right side: few, where many are turned into a triangle."""
         triangle = node("triangle", frame, part)
-        if triangle not in self.memo and (outer or not is_tall(part, frame)):
+        is_whole = frame.length is None and not part.free and self.spread(part)
+        if triangle not in self.memo and (outer or not (is_whole or is_tall(part, frame))):
             return Rows(self, part, frame, outer).numbers()
         rows = self.of(triangle)
         scale = self.root_of(front_of(part)[0]).data
@@ -338,6 +346,8 @@ class Evaluation:
         """Σ_J [e(J) = c] k(J), for all c at once"""
         weights = self.product_of([factor for place, factor in enumerate(factors) if place not in tests])
         kept = tuple(i for i in weights.of if i not in over)
+        spread = spread_indices([base for base, _ in factors], self.placed)
+        over = tuple(sorted(over, key=lambda i: i not in spread))  # rows of one device stand together
         data = self.xp.broadcast_to(aligned(weights, (*over, *kept)), tuple(i.size for i in (*over, *kept)))
         classes = tuple(i for i, _ in tests.values())
         places = [aligned(self.of(entry), over).astype(int) for _, entry in tests.values()]
@@ -349,7 +359,12 @@ class Evaluation:
             inside &= (place >= 0) & (place < i.size)
         count = math.prod(i.size for i in classes)
         target = self.xp.where(inside, flat, count).reshape(-1)
-        summed = segment_sums(data.reshape(-1, *data.shape[len(over) :]), target, count + 1)[:count]
+        rows = data.reshape(-1, *data.shape[len(over) :])
+        if over[0] in spread:
+            sums = spread[over[0]].sum_of_each(partial(segment_sums, count=count + 1), rows, target)
+        else:
+            sums = segment_sums(rows, target, count + 1)
+        summed = sums[:count]
         return Axes(summed.reshape(*(i.size for i in classes), *data.shape[len(over) :]), (*classes, *kept))
 
 

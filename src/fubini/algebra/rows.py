@@ -14,7 +14,7 @@ from fubini.algebra.build import factors_in
 from fubini.algebra.node import Index, Node
 from fubini.algebra.ranges import is_whole
 from fubini.base.arrays import Data
-from fubini.numerics.arithmetic import constant, one_hot, recomputed, scanned, taken_from, triangle
+from fubini.numerics.arithmetic import constant, one_hot, recomputed, scanned, taken_from, triangle, xp_of
 from fubini.numerics.least_squares import LinearRecursions, Unknowns
 from fubini.numerics.sparse_least_squares import SparseRows
 
@@ -36,6 +36,11 @@ class Rows:
         self.factors = self._read_at_entries(weight, tuple(i for i in over if i not in self.frame))
         gone = {i for i, _ in self.gathered}
         self.over = tuple(i for i in over if i not in self.frame and i not in gone)
+        spread = evaluation.spread(this)
+        first = next((i for i in self.over if i in spread), None)
+        self.spread = None if first is None else spread[first]
+        if first is not None:  # rows of one device stand together
+            self.over = (first, *(i for i in self.over if i is not first))
         self.frame = (*outer, *self.frame)
 
     def _read_at_entries(self, weight: Node, over: tuple[Index, ...]) -> list[tuple[Node, float]]:
@@ -72,8 +77,25 @@ class Rows:
         return SparseRows(xp.concatenate(shapes, axis=1), xp.concatenate(columns, axis=1), parts.scales * parts.offset)
 
     def triangle(self) -> Data:
-        """U of [A b] = Q U, of a problem without a frame, from one part of the rows after another."""
-        parts, xp = self._parts(), self.evaluation.xp
+        """U of [A b] = Q U, of a problem without a frame: of rows over devices, that of the triangles of each."""
+        if self.spread is None:
+            return self._triangle(self._parts())
+        scales, offset, slopes = self._parts()
+        shared = [columns for columns, _ in slopes if columns.ndim == 1]  # the same in each row
+        own = [columns for columns, _ in slopes if columns.ndim > 1]
+
+        def local(scales: Data, offset: Data, own: list[Data], numbers: list[Data]) -> Data:
+            same, each = iter(shared), iter(own)
+            pairs = ((next(same) if c.ndim == 1 else next(each), n) for (c, _), n in zip(slopes, numbers, strict=True))
+            return self._triangle(Parts(scales, offset, tuple(pairs)))
+
+        rows = self.spread.on_each(local, scales, offset, own, [numbers for _, numbers in slopes])
+        rows = rows.reshape(-1, self.width + 1)
+        return triangle(_largest_first(rows))
+
+    def _triangle(self, parts: Parts) -> Data:
+        """U of these rows, from one part of them after another."""
+        xp = self.evaluation.xp
         count = parts.scales.shape[0]
         entries = sum(numbers.shape[-1] for _, numbers in parts.slopes)
         share = min(1 / PASSES, entries / (4 * self.width))  # of the rows at a time: their matrix has zeros too
@@ -85,8 +107,7 @@ class Rows:
             is_new = start + xp.arange(size) >= place * size
             matrix, right = self._dense(here._replace(scales=xp.where(is_new, here.scales, 0.0)))
             rows = xp.concatenate([U, xp.concatenate([matrix, right[:, None]], axis=1)])
-            largest_first = xp.argsort(-xp.max(xp.abs(constant(rows)), axis=1))  # turned accurately, be others small
-            return triangle(rows[largest_first]), None
+            return triangle(_largest_first(rows)), None
 
         empty = xp.zeros((self.width + 1, self.width + 1))
         places = xp.arange(-(-count // size))
@@ -134,6 +155,12 @@ class Parts(NamedTuple):
             (c if c.ndim == 1 else taken_from(c, start, size), taken_from(n, start, size)) for c, n in self.slopes
         )
         return Parts(taken_from(self.scales, start, size), taken_from(self.offset, start, size), tuple(slopes))
+
+
+def _largest_first(rows: Data) -> Data:
+    """The same rows in the order in which they are turned accurately, be some small."""
+    xp = xp_of(rows)
+    return rows[xp.argsort(-xp.max(xp.abs(constant(rows)), axis=1))]
 
 
 def is_tall(rows: Node, frame: Unknowns) -> bool:

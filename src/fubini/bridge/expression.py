@@ -14,18 +14,19 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import eval_context
 
-from fubini.algebra.axes import aligned
+from fubini.algebra.axes import Axes, aligned
 from fubini.algebra.constant_parts import QUICK, largest
 from fubini.algebra.evaluation import Evaluation
+from fubini.algebra.mesh_sums import without_rows
 from fubini.algebra.node import Index, Leaf, Node
 from fubini.base.arrays import Data, double_precision, in_force, is_jax, is_traced
-from fubini.base.distant import is_distant
 from fubini.base.domains import Bint, Domain, Real, merge_inputs
 from fubini.base.interpretations import current
 from fubini.base.names import Name
 from fubini.numerics.named_axes import align
 from fubini.read.jaxpr_reader import Reader
 from fubini.read.leaf_arrays import LeafArrays
+from fubini.read.mesh_numbers import sums_over_mesh
 from fubini.show.notation import Notation, Symbol
 from fubini.terms.exactness import Exactness, combined, exactly
 from fubini.terms.fields import static_field, term_field
@@ -113,15 +114,15 @@ class Expression(Value):
             align(child.array, child.names, [name for name in outer if name in child.names], len(child.output.shape))
             for child in children
         ]
-        known = [self.reader.known[leaf] for leaf in self._known]
+        known = [*(self.reader.known[leaf] for leaf in self._known), *(axes.data for axes in self._sums.values())]
         if is_traced(*data, *known):
             return self._mapped(children, outer)(*map(jnp.asarray, (*data, *known)))
         if any(map(is_jax, data)):
             return self._compiled(children, outer)(*map(jnp.asarray, (*data, *known)))
-        if is_distant(*known):
+        if not without_rows([self.node], self._sums, self.reader.placed):
             with double_precision(), eval_context():
                 numbers = self._compiled(children, outer)(*map(jnp.asarray, (*data, *known)))
-            return in_force(numbers)
+            return in_force(jax.block_until_ready(numbers))
         with double_precision(), eval_context(), np.errstate(all="ignore"):
             if not self._is_quick or self.reader.opaque or self._cells(children) > FEW_CELLS:
                 return np.asarray(self._compiled(children, outer)(*map(jnp.asarray, (*data, *known))))
@@ -147,15 +148,20 @@ class Expression(Value):
         return tuple(leaf for leaf in self.reader.known if leaf in self.node.leaves and leaf not in self.slots)
 
     @cached_property
+    def _sums(self) -> dict[Node, Axes]:
+        """The sums over rows on a mesh in it."""
+        return sums_over_mesh(self.reader, [self.node])
+
+    @cached_property
     def _is_quick(self) -> bool:
-        return all(size <= most for size, most in zip(largest([self.node]), QUICK, strict=True))
+        return all(size <= most for size, most in zip(largest([self.node], self._sums), QUICK, strict=True))
 
     def _mapped(self, children: Sequence[Array], outer: tuple[Name, ...]) -> Callable[..., Data]:
         """Map the function along the names of the arguments."""
         function: Callable[..., Data] = lambda *data: self._evaluated(data, jnp)  # noqa: E731
         for name in reversed(outer):
             along = [0 if name in child.names else None for child in children]
-            function = jax.vmap(function, in_axes=(*along, *[None] * len(self._known)))
+            function = jax.vmap(function, in_axes=(*along, *[None] * (len(self._known) + len(self._sums))))
         return function
 
     def _compiled(self, children: Sequence[Array], outer: tuple[Name, ...]) -> Callable[..., Data]:
@@ -174,8 +180,9 @@ class Expression(Value):
     def _bare(self) -> Expression:
         """Drop the numbers, since compiled code is kept longer than these."""
         bare = object.__new__(type(self))
-        bare.__dict__.update({**self._statics(), "reader": copy(self.reader)}, inputs=self.inputs, _known=self._known)
-        bare.reader.known = {}
+        kept = {"_known": self._known, "_sums": self._sums}
+        bare.__dict__.update({**self._statics(), "reader": copy(self.reader)}, inputs=self.inputs, **kept)
+        bare.reader.known, bare.reader.sums = {}, {}
         return bare
 
     def _evaluated(self, data: Sequence[Data], xp: Any) -> Data:
@@ -188,12 +195,15 @@ class Expression(Value):
         if not all(isinstance(arg, Array) and not arg.names for arg in self.args):
             return None
         data = [arg.array for arg in self.args if isinstance(arg, Array)]
-        known = [self.reader.known[leaf] for leaf in self._known]
+        known = [*(self.reader.known[leaf] for leaf in self._known), *(axes.data for axes in self._sums.values())]
         return self._evaluation((*data, *known), jnp if is_traced(*data, *known) else np)
 
     def _evaluation(self, data: Sequence[Data], xp: Any) -> Evaluation:
-        given = dict(zip((*self.slots, *self._known), data, strict=True))
-        return Evaluation(LeafArrays(given, self.reader), xp=xp)
+        leaves = (*self.slots, *self._known)
+        given = dict(zip(leaves, data, strict=False))
+        sums = zip(self._sums.items(), data[len(leaves) :], strict=True)
+        before = {this: Axes(numbers, axes.of) for (this, axes), numbers in sums}
+        return Evaluation(LeafArrays(given, self.reader), before, xp)
 
     def notation(self) -> Notation:
         return Symbol(repr(self.node))

@@ -146,10 +146,11 @@ def nodes_of(step: IntegrationStep) -> Node:
     """A node that reads all that the distribution of a step is computed from."""
     result = step.result
     if isinstance(result, Block):
-        return node("call", "parameters", *result.rows, result.scale)
+        return node("call", "parameters", node("logdet", result.layout.frame, *result.rows), result.scale)
     if isinstance(result, Student):
         mixed = () if result.mixed is None else result.mixed.distribution.parameters.values()
-        return node("call", "parameters", *result.rows, result.df, result.spread, *mixed)
+        solution = node("logdet", result.layout.frame, *result.rows)
+        return node("call", "parameters", solution, result.df, result.spread, *mixed)
     return node("call", "parameters", *result.distribution.parameters.values(), ZERO)
 
 

@@ -15,6 +15,7 @@ from jax.core import eval_context
 from fubini.algebra.axes import Axes
 from fubini.algebra.constant_parts import QUICK, known_parts, largest
 from fubini.algebra.evaluation import Evaluation
+from fubini.algebra.mesh_sums import without_rows
 from fubini.algebra.node import Leaf, Node
 from fubini.base.arrays import (
     Data,
@@ -31,6 +32,7 @@ from fubini.base.interpretations import interpret
 from fubini.base.semirings import sum_product
 from fubini.bridge.described import described
 from fubini.bridge.indexed_density import plan_of
+from fubini.bridge.parameter import nodes_of
 from fubini.eliminate.plan import Plan
 from fubini.engines.host_keys import split
 from fubini.errors import DataError, DomainError, listed
@@ -45,6 +47,7 @@ from fubini.models.question_heads import ELIMINATE, GIBBS, LOG_EVIDENCE, METROPO
 from fubini.models.reading import Reading
 from fubini.models.structure import NotComparable, Structure
 from fubini.numerics.randomness import require_key
+from fubini.read.mesh_numbers import sums_over_mesh
 from fubini.show.printed_form import Block, Shown, Words
 from fubini.terms.value import Value
 
@@ -234,10 +237,15 @@ class EliminatedModel(Shown):
     @cached_property
     def _parts(self) -> tuple[Node, ...]:
         """The nodes that the data alone decide; where no latent remains, all is computed at once instead."""
-        if not self.kept:
-            return ()
+        if not self.kept or self.is_distant:
+            return tuple(self._sums)
         sites = frozenset(self.reading.sites.values())
         return tuple(known_parts(self._terms, lambda this: bool(this.leaves & sites)))
+
+    @cached_property
+    def _sums(self) -> dict[Node, Axes]:
+        """The sums over rows on a mesh that the density and the conditionals need, of data alone."""
+        return sums_over_mesh(self.reading.reader, (*self._terms, *map(nodes_of, self.plan.integrals)))
 
     @cached_property
     def _terms(self) -> tuple[Node, ...]:
@@ -247,6 +255,8 @@ class EliminatedModel(Shown):
     @cached_property
     def _prepared(self) -> list[Axes]:
         """The values of these nodes, computed once in double precision."""
+        if self.is_distant:
+            return list(self._sums.values())
         if self._is_quick:
             with double_precision(), eval_context(), np.errstate(all="ignore"):
                 evaluation = Evaluation(self._arrays({}, self._known), xp=np)
@@ -261,18 +271,16 @@ class EliminatedModel(Shown):
 
         with double_precision(), eval_context():
             numbers = jax.jit(compute)(self._known)
-        if not self.is_distant:
-            numbers = list(map(np.asarray, numbers))
-        return [Axes(data, order) for data, order in zip(numbers, orders, strict=True)]
+        return [Axes(np.asarray(data), order) for data, order in zip(numbers, orders, strict=True)]
 
     @cached_property
     def _is_quick(self) -> bool:
         """Whether NumPy is done before a compiler would be."""
-        sizes, opaque = largest(self.plan.terms), set(self.reading.reader.opaque)
-        return (
-            not self.is_distant
-            and not any(term.leaves & opaque for term in self.plan.terms)
-            and all(size <= most for size, most in zip(sizes, QUICK, strict=True))
+        if not without_rows(self._terms, self._sums, self.reading.reader.placed):
+            return False
+        sizes, opaque = largest(self.plan.terms, self._sums), set(self.reading.reader.opaque)
+        return not any(term.leaves & opaque for term in self.plan.terms) and all(
+            size <= most for size, most in zip(sizes, QUICK, strict=True)
         )
 
     @property
@@ -401,7 +409,9 @@ class EliminatedModel(Shown):
         """Run a compiled function in this precision, at the data on the device."""
         with within_memory(f"{function.name} of {listed(self.reading.sites)}"), precision(float64), eval_context():
             answer = function.run(*arguments, numbers=self._numbers(is_double_precision()), many=many)
-            return jax.tree_util.tree_map(np.asarray, answer) if float64 and not self.is_distant else answer
+            if self.is_distant:
+                return jax.block_until_ready(answer)  # of two programs over a mesh at once, each may wait for the other
+            return jax.tree_util.tree_map(np.asarray, answer) if float64 else answer
 
     def _numbers(self, float64: bool) -> Any:
         """The data on the device, in float64 or float32."""

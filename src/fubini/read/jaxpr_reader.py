@@ -11,8 +11,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import Literal
+from jax.sharding import NamedSharding
 
-from fubini.algebra.axes import aligned
+from fubini.algebra.axes import Axes, aligned
 from fubini.algebra.binding import replaced
 from fubini.algebra.build import index
 from fubini.algebra.evaluation import Evaluation
@@ -24,6 +25,7 @@ from fubini.algebra.walk import rewrite
 from fubini.base.arrays import Data, digest, double_precision, is_key, is_traced
 from fubini.base.distant import DistantArray, distant, is_distant, is_unread
 from fubini.base.jaxprs import NESTED, inner_program
+from fubini.base.sharded_array import ShardedArray
 from fubini.read.affine_results import affine_result
 from fubini.read.fold import folded
 from fubini.read.kronecker_products import large_product
@@ -67,6 +69,8 @@ class Reader:
         self.is_checked = is_checked
         self.known: dict[Leaf, np.ndarray] = {}
         self.opaque: dict[Leaf, Opaque] = {}
+        self.sums: dict[Node, Axes] = {}  # over rows on a mesh, in numbers
+        self.placed: dict[Leaf, NamedSharding] = {}  # how arrays lie on a mesh
         self._by_content: dict[tuple, Leaf] = {}
         self._names: dict[tuple, str] = {}
         self._roots: dict[tuple[Leaf, int], Leaf] = {}
@@ -93,6 +97,8 @@ class Reader:
             name = name or f"data{len(self._by_content)}"
             leaf = self._by_content[record.key,] = Leaf(name, record.shape, **record.facts)
             self.known[leaf] = record.known
+            if isinstance(record, ShardedArray):
+                self.placed[leaf] = record.sharding
         return of_leaf(leaf)
 
     def _leaf_of(self, array: np.ndarray, name: str) -> Leaf:

@@ -1,0 +1,84 @@
+"""Which indices of nodes run along an axis of a mesh: those that read an array along an axis that lies in parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from fubini.algebra.binding import inside
+from fubini.algebra.node import Index, Leaf, Node
+from fubini.algebra.walk import walk
+from fubini.base.arrays import Data
+
+tree_map: Callable[..., Any] = jax.tree_util.tree_map
+psum: Callable[..., Data] = jax.lax.psum
+constrained: Callable[[Data, Any], Data] = jax.lax.with_sharding_constraint
+padded: Callable[..., Data] = jnp.pad
+
+Placed = Mapping[Leaf, NamedSharding]
+
+
+class Spread(NamedTuple):
+    """An axis of a mesh, or several as one, along which an index runs."""
+
+    mesh: Mesh
+    axes: tuple[str, ...]
+
+    @property
+    def parts(self) -> int:
+        """The devices along it."""
+        count = 1
+        for axis in self.axes:
+            count *= self.mesh.shape[axis]
+        return count
+
+    def on_each(self, function: Callable[..., Any], *arrays: Any) -> Any:
+        """The results of a function of each device's own rows, one after another along the first axis, everywhere.
+
+        Rows beyond the end are zero.
+        """
+        everywhere = NamedSharding(self.mesh, PartitionSpec())
+
+        def stacked(*own: Any) -> Any:
+            return tree_map(lambda part: part[None], function(*own))
+
+        results = self._local(stacked, PartitionSpec(self.axes), arrays)
+        return tree_map(lambda each: constrained(each, everywhere), results)
+
+    def sum_of_each(self, function: Callable[..., Data], *arrays: Any) -> Data:
+        """The sum over devices of a function of their own rows, everywhere; rows beyond the end are zero."""
+
+        def summed(*own: Any) -> Data:
+            return psum(function(*own), self.axes)
+
+        return self._local(summed, PartitionSpec(), arrays)
+
+    def _local(self, function: Callable[..., Any], out: PartitionSpec, arrays: Any) -> Any:
+        along = PartitionSpec(self.axes)
+        local = jax.shard_map(function, mesh=self.mesh, in_specs=along, out_specs=out, check_vma=False)
+        return local(*tree_map(self._filled, arrays))
+
+    def _filled(self, array: Data) -> Data:
+        """With zeros at the end, so that each device has as many rows."""
+        lacking = -len(array) % self.parts
+        return padded(array, [(0, lacking), *[(0, 0)] * (array.ndim - 1)]) if lacking else array
+
+
+def spread_indices(nodes: Iterable[Node], placed: Placed) -> dict[Index, Spread]:
+    """The indices that read arrays along axes that lie in parts, and along which axes of the mesh these lie."""
+    found: dict[Index, Spread] = {}
+    if not placed:
+        return found
+    for this in walk(*nodes, parts=inside):
+        if this.kind != "get" or this.args[0] not in placed:
+            continue
+        sharding = placed[this.args[0]]
+        for part, axes in zip(this.args[1:], sharding.spec, strict=False):
+            if axes is not None and part.kind == "index" and isinstance(part.args[0], Index):
+                named: tuple[str, ...] = axes if isinstance(axes, tuple) else (axes,)
+                found.setdefault(part.args[0], Spread(sharding.mesh, named))  # type: ignore[arg-type]
+    return found
