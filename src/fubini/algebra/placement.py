@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -14,12 +15,16 @@ from fubini.algebra.node import Index, Leaf, Node
 from fubini.algebra.walk import walk
 from fubini.base.arrays import Data
 
+lax: Any = jax.lax  # its functions tell nothing of Data
 tree_map: Callable[..., Any] = jax.tree_util.tree_map
-psum: Callable[..., Data] = jax.lax.psum
-constrained: Callable[[Data, Any], Data] = jax.lax.with_sharding_constraint
-padded: Callable[..., Data] = jnp.pad
+numpy_of_jax: Any = jnp
 
 Placed = Mapping[Leaf, NamedSharding]
+
+
+def first_axis(array: Data) -> Data:
+    """With an axis of one entry in front."""
+    return array[None]
 
 
 class Spread(NamedTuple):
@@ -44,16 +49,16 @@ class Spread(NamedTuple):
         everywhere = NamedSharding(self.mesh, PartitionSpec())
 
         def stacked(*own: Any) -> Any:
-            return tree_map(lambda part: part[None], function(*own))
+            return tree_map(first_axis, function(*own))
 
         results = self._local(stacked, PartitionSpec(self.axes), arrays)
-        return tree_map(lambda each: constrained(each, everywhere), results)
+        return tree_map(partial(lax.with_sharding_constraint, shardings=everywhere), results)
 
     def sum_of_each(self, function: Callable[..., Data], *arrays: Any) -> Data:
         """The sum over devices of a function of their own rows, everywhere; rows beyond the end are zero."""
 
         def summed(*own: Any) -> Data:
-            return psum(function(*own), self.axes)
+            return lax.psum(function(*own), self.axes)
 
         return self._local(summed, PartitionSpec(), arrays)
 
@@ -65,7 +70,7 @@ class Spread(NamedTuple):
     def _filled(self, array: Data) -> Data:
         """With zeros at the end, so that each device has as many rows."""
         lacking = -len(array) % self.parts
-        return padded(array, [(0, lacking), *[(0, 0)] * (array.ndim - 1)]) if lacking else array
+        return numpy_of_jax.pad(array, [(0, lacking), *[(0, 0)] * (array.ndim - 1)]) if lacking else array
 
 
 def spread_indices(nodes: Iterable[Node], placed: Placed) -> dict[Index, Spread]:
@@ -77,8 +82,9 @@ def spread_indices(nodes: Iterable[Node], placed: Placed) -> dict[Index, Spread]
         if this.kind != "get" or this.args[0] not in placed:
             continue
         sharding = placed[this.args[0]]
-        for part, axes in zip(this.args[1:], sharding.spec, strict=False):
+        spec: tuple[Any, ...] = tuple(sharding.spec)
+        for part, axes in zip(this.args[1:], spec, strict=False):
             if axes is not None and part.kind == "index" and isinstance(part.args[0], Index):
-                named: tuple[str, ...] = axes if isinstance(axes, tuple) else (axes,)
+                named: tuple[str, ...] = tuple(axes) if isinstance(axes, tuple) else (axes,)  # type: ignore[reportUnknownArgumentType]
                 found.setdefault(part.args[0], Spread(sharding.mesh, named))  # type: ignore[arg-type]
     return found
