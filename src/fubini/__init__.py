@@ -24,6 +24,8 @@ from fubini.base.interpretations import exact as exact
 from fubini.base.interpretations import jit as jit
 from fubini.base.interpretations import lazy as lazy
 from fubini.base.ops import lift as lift
+from fubini.base.processes import Processes as Processes
+from fubini.base.processes import distributed as distributed
 from fubini.base.rules import RuleSet as RuleSet
 from fubini.base.semirings import Semiring as Semiring
 from fubini.base.semirings import boolean as boolean

@@ -14,6 +14,7 @@ from fubini.cli import (
     demo_command,
     explain_command,
     infer_command,
+    launch_command,
     learn_command,
     query_command,
 )
@@ -25,7 +26,8 @@ DESCRIPTION = """Automatic integration for probabilistic programs.
 A model file is a Python program, and is run: open only those that you trust. Nothing in a data file is executed."""
 EPILOG = """exit codes: 0 done; 1 an error in the model, the data or the question; 2 wrong arguments; 130 interrupted"""
 COMMANDS = (
-    demo_command, infer_command, explain_command, compare_command, query_command, learn_command, bench_command
+    demo_command, infer_command, explain_command, compare_command, query_command, learn_command, launch_command,
+    bench_command,
 )  # fmt: skip
 INTERRUPTED = 130
 ADVICE = "  to do:    fubini --traceback COMMAND … shows the line that raised it"

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fubini.base.file_limits import open_file
+from fubini.base.processes import note_checkpoint
 from fubini.base.whole_files import resolved, written_whole
 from fubini.errors import FileFormatError
 from fubini.infer.archive import Archive, Damaged, write_archive
@@ -51,6 +52,7 @@ class Checkpoint:
                 os.fsync(file.fileno())
             if self.path.exists():
                 os.replace(self.path, self.previous)
+        note_checkpoint(self.path)
 
     def load(self, layout: Mapping[str, Layout]) -> dict[str, np.ndarray] | None:
         """The arrays, of this layout, or None where there is no file; after a crash between two writes, those before.
