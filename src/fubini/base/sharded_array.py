@@ -132,6 +132,27 @@ def mesh_of(arrays: Iterable[Any]) -> Mesh | None:
     return next(iter(found.values()))[0] if found else None  # type: ignore[return-value]
 
 
+def sharding_on_mesh(data: Any) -> NamedSharding | None:
+    """How an array lies on a mesh, be it the same on all its devices; None of all others."""
+    sharding = None if is_traced(data) else getattr(data, "sharding", None)
+    return sharding if isinstance(sharding, NamedSharding) else None
+
+
+def same_mesh(values: Any) -> tuple[Any, NamedSharding | None]:
+    """Values on the mesh that some of their arrays lie on, the others the same on each of its devices; that sharding.
+
+    None, and the values as they are, where none lies on a mesh.
+    """
+    leaves, tree = jax.tree_util.tree_flatten(values)
+    lying = next((sharding for leaf in leaves if (sharding := sharding_on_mesh(leaf)) is not None), None)
+    if lying is None:
+        return values, None
+    everywhere = NamedSharding(lying.mesh, PartitionSpec())
+    return tree.unflatten(
+        leaf if sharding_on_mesh(leaf) is not None else jax.device_put(leaf, everywhere) for leaf in leaves
+    ), everywhere
+
+
 def on_mesh(data: Any) -> Any:
     """Data as questions compute with them: arrays on a mesh over axes of type Auto, others as they are."""
     record = sharded_array(data)

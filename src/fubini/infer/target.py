@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fubini.base.arrays import Data
+from fubini.base.sharded_array import sharding_on_mesh
 from fubini.errors import DataError
 
 Free = dict[str, Data]
@@ -76,9 +77,12 @@ Abstract = tuple[Any, tuple[jax.ShapeDtypeStruct, ...]]  # a structure of arrays
 
 
 def abstract(values: Any) -> Abstract:
-    """What code for such values is compiled for."""
+    """What code for such values is compiled for; on a mesh, also how they lie there."""
     leaves, tree = jax.tree_util.tree_flatten(values)
-    return tree, tuple(jax.ShapeDtypeStruct(x.shape, x.dtype, weak_type=jax.typeof(x).weak_type) for x in leaves)
+    return tree, tuple(
+        jax.ShapeDtypeStruct(x.shape, x.dtype, weak_type=jax.typeof(x).weak_type, sharding=sharding_on_mesh(x))
+        for x in leaves
+    )
 
 
 @lru_cache(maxsize=64)

@@ -1,7 +1,8 @@
 """A sampler of transitions that are JAX functions of one chain: compiled once, for all runs of a target.
 
 On a CPU each chain is a thread of its own: side by side in one vectorised loop, every chain would wait for the longest
-transition of all, and take both branches of every condition. On an accelerator they are side by side.
+transition of all, and take both branches of every condition. On an accelerator they are side by side. Where the data
+lie on a mesh, chains take turns: each uses all devices, and of two programs at once each may wait for the other.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import NamedSharding
 
 from fubini.base.arrays import Data, is_double_precision
+from fubini.base.sharded_array import same_mesh
 from fubini.infer.sampler import Draw, State
 from fubini.infer.stored_states import first_fault
 from fubini.infer.target import Abstract, abstract
@@ -49,7 +52,8 @@ class Transitions:
         warmup: int = 0,
         starts: Callable[[Data, int], Any] | None = None,
     ) -> None:
-        self.name, self.transition, self.numbers, self.warmup = name, transition, numbers, warmup
+        self.name, self.transition, self.warmup = name, transition, warmup
+        self.numbers, self._everywhere = same_mesh(numbers)
         self._starts = starts
 
     def init(self, key: Data, chains: int) -> State:
@@ -58,6 +62,8 @@ class Transitions:
         if self._starts is not None:
             first, second = jax.random.split(key)
             starts, keys = self._starts(first, chains), jax.random.split(second, chains)
+        if self._everywhere is not None:
+            keys, starts = jax.device_put((keys, starts), self._everywhere)
         if self._is_vectorised(keys):
             return [self._compiled(keys, starts).init(keys, starts, self.numbers)]
         each = [(keys[c], jax.tree_util.tree_map(lambda x, c=c: x[c], starts)) for c in range(chains)]
@@ -73,12 +79,13 @@ class Transitions:
             self._is_vectorised(keys),
             abstract((keys, starts, self.numbers)),
             is_double_precision(),
+            self._everywhere,
         )
         return self._code
 
     def _in_threads(self, function: Callable[[Any], Any], items: list) -> list:
-        if len(items) == 1:
-            return [function(items[0])]
+        if len(items) == 1 or self._everywhere is not None:
+            return [jax.block_until_ready(function(item)) for item in items]
         with ThreadPoolExecutor(min(len(items), os.cpu_count() or 1)) as pool:
             return list(pool.map(function, items))
 
@@ -133,8 +140,17 @@ class Compiled(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def compiled(transition: Transition, is_vectorised: bool, given: Abstract, float64: bool) -> Compiled:
-    """Compile before threads begin, which would each do it again; `float64` is the precision in force."""
+def compiled(
+    transition: Transition,
+    is_vectorised: bool,
+    given: Abstract,
+    float64: bool,
+    everywhere: NamedSharding | None = None,
+) -> Compiled:
+    """Compile before threads begin, which would each do it again; `float64` is the precision in force.
+
+    Of numbers on a mesh, states and draws are the same on each of its devices: `everywhere`.
+    """
     over_chains: Callable[[Callable], Callable] = lambda function: function  # noqa: E731
     if is_vectorised:
         over_chains = lambda function: jax.vmap(function, in_axes=(0, None))  # noqa: E731
@@ -144,8 +160,10 @@ def compiled(transition: Transition, is_vectorised: bool, given: Abstract, float
         return jax.vmap(transition.init, in_axes=(0, 0, None))(key, start, numbers)
 
     key, start, numbers = jax.tree_util.tree_unflatten(*given)
-    begin = jax.jit(init if is_vectorised else transition.init)
+    begin = jax.jit(init if is_vectorised else transition.init, out_shardings=everywhere)
     state = jax.eval_shape(begin, key, start, numbers)
+    if everywhere is not None:
+        state = jax.tree_util.tree_map(partial(_placed, everywhere), state)
     drawn = jax.eval_shape(draw, state, numbers)
     capacity = _capacity(drawn)
 
@@ -160,14 +178,18 @@ def compiled(transition: Transition, is_vectorised: bool, given: Abstract, float
         return jax.lax.fori_loop(0, skip + draws * thin, one, (state, empty))
 
     count = jax.ShapeDtypeStruct((), np.int32)
-    executable = jax.jit(advance).lower(state, numbers, count, count, count).compile()
+    executable = jax.jit(advance, out_shardings=everywhere).lower(state, numbers, count, count, count).compile()
     return Compiled(
         begin.lower(key, start, numbers).compile(),
         partial(_called, executable),
-        jax.jit(draw).lower(state, numbers).compile(),
+        jax.jit(draw, out_shardings=everywhere).lower(state, numbers).compile(),
         capacity,
         is_vectorised,
     )
+
+
+def _placed(sharding: NamedSharding, shape: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
+    return shape.update(sharding=sharding)
 
 
 def _called(executable: Callable, state: State, numbers: Any, skip: int, draws: int, thin: int) -> tuple[State, Draw]:
