@@ -8,6 +8,7 @@ from fubini.approximate.laplace_interpretation import laplace as laplace
 from fubini.approximate.moment_matching import moment_matching as moment_matching
 from fubini.approximate.monte_carlo import monte_carlo as monte_carlo
 from fubini.approximate.quadrature import quadrature as quadrature
+from fubini.base import matrix_products as _matrix_products  # noqa: F401  (in full precision)
 from fubini.base import ops as ops
 from fubini.base.arrays import checked as checked
 from fubini.base.domains import Bint as Bint
