@@ -134,7 +134,8 @@ def test_every_public_name_is_on_a_page(folder: str) -> None:
     prefix = ".".join(filter(None, ("fubini", folder)))
     modules = ("density_choice", "density_quantiles", "density_rules", "piecewise_reading", "to_numpyro")
     rules = {f"fubini.distributions.{name}" for name in modules}  # imported to be registered
-    rules |= {f"fubini.representations.{name}" for name in ("gaussian_recurrence", "mixture_plate", "table_recurrence")}
+    rows = ("gaussian_recurrence", "linearized_chain", "mixture_plate", "table_recurrence")
+    rules |= {f"fubini.representations.{name}" for name in rows}
     public = {f"{prefix}.{name}" for name in exported(PACKAGE / folder / "__init__.py")} - rules
     missing = public.difference(documented())
     assert not missing, f"add to a page of docs/reference: {', '.join(f'::: {name}' for name in sorted(missing))}"

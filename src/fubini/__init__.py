@@ -5,6 +5,8 @@ from fubini import io as io
 from fubini import measures as measures
 from fubini import representations as representations
 from fubini.approximate.laplace_interpretation import laplace as laplace
+from fubini.approximate.linearize import linearize as linearize
+from fubini.approximate.linearize import unscented as unscented
 from fubini.approximate.moment_matching import moment_matching as moment_matching
 from fubini.approximate.monte_carlo import monte_carlo as monte_carlo
 from fubini.approximate.quadrature import quadrature as quadrature

@@ -116,6 +116,11 @@ class Represent(Interpretation):
 _MODEL_RULES: list[RuleSet] = []
 
 
+def model_rules() -> tuple[RuleSet, ...]:
+    """The rules by which models are answered that are sequences."""
+    return tuple(_MODEL_RULES)
+
+
 def answers_models(rules: RuleSet) -> RuleSet:
     """Register rules that come before those of `exact` where representations are named."""
     _MODEL_RULES.append(rules)

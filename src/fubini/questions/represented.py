@@ -14,7 +14,7 @@ from fubini.base.rules import RuleSet
 from fubini.base.semirings import Semiring, sum_product
 from fubini.eliminate.explanation import Explanation
 from fubini.errors import DomainError, Intractable
-from fubini.factors.represent import answers_models, represented
+from fubini.factors.represent import answers_models
 from fubini.models.checks import required
 from fubini.models.flat_model import FlatModel
 from fubini.models.joint import Joint
@@ -25,7 +25,7 @@ from fubini.numerics.randomness import require_key
 from fubini.questions.arviz_groups import groups_of, to_arviz
 from fubini.questions.draw_block import Block
 from fubini.questions.predict import predict_from
-from fubini.questions.represented_chain import ask_chain, is_represented
+from fubini.questions.represented_chain import ask_chain, asked_under, is_represented
 from fubini.terms.factor import Factor
 from fubini.terms.value import Value
 
@@ -45,7 +45,7 @@ def log_evidence_of_chain(model: FlatModel, semiring: Semiring = sum_product) ->
     """log ∫ p(observed, θ) dθ, one step after another"""
     if semiring is not sum_product:
         raise Intractable(
-            f"log_evidence({semiring}) of {model} under {represented()}",
+            f"log_evidence({semiring}) of {model} under {asked_under()}",
             expected="fb.sum_product: a chain whose states are represented is summed",
             advice="ask without fb.represent, or for map()",
         )
@@ -57,7 +57,7 @@ def marginal_of_chain(model: FlatModel, name: Any) -> Factor:
     """p(x | observed), from the smoother; of an array along time, for each place there"""
     if not isinstance(name, str):
         raise Intractable(
-            f"the marginal of several sites, or of a function of them, of {model} under {represented()}",
+            f"the marginal of several sites, or of a function of them, of {model} under {asked_under()}",
             expected="the name of one site: a chain whose states are represented has those one by one",
             advice="ask without fb.represent, or for infer(key), which draws them together",
         )
@@ -69,7 +69,7 @@ def marginal_of_chain(model: FlatModel, name: Any) -> Factor:
 def posterior_of_chain(model: FlatModel) -> Factor:
     """p(θ | observed) of all steps together, which no representation holds"""
     raise Intractable(
-        f"posterior() of {model} under {represented()}",
+        f"posterior() of {model} under {asked_under()}",
         expected="a factor over the states of all steps together: representations hold those of one step",
         advice="marginal(name) has the states one by one, and infer(key) draws them together",
     )
@@ -127,7 +127,7 @@ def _latents(model: FlatModel, key: Data, n: int) -> dict[str, Data]:
     lacking = [name for name in domains if name not in values]
     if lacking:
         raise Intractable(
-            f"draws of {lacking[0]!r} in {model} under {represented()}",
+            f"draws of {lacking[0]!r} in {model} under {asked_under()}",
             expected="sites that are states of the chain, or parameters of all steps",
             advice="make it the first entry of the site along time",
         )
@@ -137,6 +137,6 @@ def _latents(model: FlatModel, key: Data, n: int) -> dict[str, Data]:
 def _require_none(given: Sequence[str]) -> None:
     if given:
         raise DomainError(
-            f"infer(…, {given[0]}=…) under {represented()}",
+            f"infer(…, {given[0]}=…) under {asked_under()}",
             expected=f"draws= and chains= alone: draws are independent, by {BACKWARD}",
         )

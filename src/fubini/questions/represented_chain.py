@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from fubini.approximate.linearize import linearization
 from fubini.base.arrays import is_traced
 from fubini.base.names import Name
 from fubini.errors import FubiniError, Intractable, UnknownName, closest, listed
@@ -24,7 +25,7 @@ def is_represented(model: FlatModel, *args: Any) -> bool:
     """Whether a site has a representation of steps, or is no bounded integer, or a chain; or none is named so."""
     own = represented()
     if own is None:
-        return False
+        return linearization() is not None and bool(_along_time(model))
     if _unknown(model, own):
         return True
     covering = _covering(model, own)
@@ -39,7 +40,8 @@ def is_represented(model: FlatModel, *args: Any) -> bool:
 def ask_chain(model: FlatModel, ask: Callable[[ModelChain], Any]) -> Any:
     """Ask the chain that the sites of a model are."""
     own = represented()
-    assert own is not None, "a rule of fb.represent"
+    if own is None:
+        return ask(_once(model, _along_time(model), False))
     if unknown := _unknown(model, own):
         sites = [site.name for site in model.outline.sites]
         raise UnknownName(
@@ -50,6 +52,20 @@ def ask_chain(model: FlatModel, ask: Callable[[ModelChain], Any]) -> Any:
         made = _once(model, tuple(sorted(map(str, own.by_name))), bool(covering))
         with within(made.covers()):
             return ask(made)
+
+
+def asked_under() -> str:
+    """The representations or the linearisation in force, in words."""
+    return f"{represented() or linearization()}"
+
+
+def _along_time(model: FlatModel) -> tuple[str, ...]:
+    """The sites of real numbers that are chains, and not observed: those that a linearisation goes through."""
+    try:
+        sites = [site for site in model.outline.sites if site.domain is not None and not site.domain.is_finite]
+        return tuple(str(site.name) for site in sites if site.shape and site.name in model.reading.chains)
+    except FubiniError:
+        return ()
 
 
 def _unknown(model: FlatModel, own: Represent) -> list[Name]:
@@ -106,7 +122,7 @@ def _made(model: FlatModel, names: tuple[str, ...], are_numbered: bool) -> Model
         reasons[0]
         if reasons
         else Intractable(
-            f"{model} under {represented()}",
+            f"{model} under {asked_under()}",
             expected="sites along time, as of dist.Markov; or sites in layers, each tied to the one before it by "
             "factors of the same form",
             nearest=f"sites {listed(model.reading.domains)}",

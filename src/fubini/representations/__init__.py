@@ -6,6 +6,7 @@ represent(x=Truncated(), s=Dense())
 """
 
 from fubini.representations import gaussian_recurrence as gaussian_recurrence
+from fubini.representations import linearized_chain as linearized_chain
 from fubini.representations import mixture_plate as mixture_plate
 from fubini.representations import table_recurrence as table_recurrence
 from fubini.representations.circuit import Circuit as Circuit

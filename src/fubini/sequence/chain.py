@@ -41,7 +41,7 @@ from fubini.sequence.window import is_projected, representations_of, tagged, wit
 from fubini.show.picture import Picture
 from fubini.terms.exactness import estimated
 from fubini.terms.factor import Factor, substitute, terms_of, to_factor
-from fubini.terms.heads import PLOT
+from fubini.terms.heads import PLOT, RECAST, exact_recast
 from fubini.terms.value import Value, to_value
 
 NO_PLAN = Plan((), (), (), {}, {})
@@ -196,6 +196,8 @@ class Chain:
                [0. , 0.6]])
         """
         self._require_pairs()
+        if (recast := interpret(RECAST, self)) is not None:
+            return recast.smooth_pairs()
         return self._tagged(self._run(questions.smoothed_pairs))
 
     def pair_moments(self) -> tuple[PairMoments, tuple[Name, ...]]:
@@ -204,6 +206,8 @@ class Chain:
         It is what expectation–maximisation asks for; `smooth()` and its `pairs` are the same as factors.
         """
         self._require_pairs()
+        if (recast := interpret(RECAST, self)) is not None:
+            return recast.pair_moments()
         axes = questions.moment_axes(self._outline, terms_of(self.init), terms_of(self.factor))
         return self._run(questions.pair_moments), axes
 
@@ -285,7 +289,7 @@ class Chain:
         with self._covering():
             named = [representation_of(name) for name in self.domains]
             others = [recast for own in named if own is not None and (recast := own.recast(self)) is not None]
-            return others[0] if others else None
+            return others[0] if others else interpret(RECAST, self)
 
     def _question(self, question: Any) -> Any:
         """A smoother that divides, where a representation of the states projects."""
@@ -433,6 +437,12 @@ class Chain:
     def __repr__(self) -> str:
         states = ", ".join(f"{link.before[-1]} → {link.newest}" for link in self.links.chains)
         return f"Chain of {self.length:,} steps in {self.time}: {states}; {self._choice().method}"
+
+
+@exact_recast.rule
+def recast_none(chain: Chain) -> None:
+    """The chain answers itself"""
+    return None
 
 
 def _estimate(answer: Any, n: int) -> Any:
