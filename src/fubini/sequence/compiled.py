@@ -47,9 +47,7 @@ class SequenceOutline:
         return Steps(ready, self.time, self.length, self.links, dict(self.domains), semiring, self.drops_small)
 
 
-def run(
-    question: Callable, outline: SequenceOutline, factors: Sequence[Sequence[Factor]], *arrays: Any, **static: Any
-) -> Any:
+def run(question: Callable, outline: Any, factors: Sequence[Sequence[Factor]], *arrays: Any, **static: Any) -> Any:
     """question(outline, *factors, *arrays, **static), compiled; NumPy's data in double precision, and back to NumPy."""
     engine = engine_of([factor for group in factors for factor in group])
     if is_traced(*jax.tree.leaves((arrays, keys_in_force()))):  # a key of the trace: its draws are too
