@@ -155,7 +155,7 @@ def test_draws_are_those_of_the_nearest_normal(name: str, case: str) -> None:
     post = CASES[case].post
     target, _ = target_of(eliminated(FlatModel(post), ["z"]))
     sampler, _ = APPROXIMATE[name](post)
-    state = sampler.init(KEY, 1)[0]
+    state = jax.tree_util.tree_map(lambda x: x[0], sampler.init(KEY, 1))
     loc, log_density = jnp.asarray(state.loc), density_of(target)
     if name == "laplace":
         assert np.allclose(jax.grad(log_density)(loc), 0.0, atol=1e-4)

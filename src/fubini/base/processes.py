@@ -11,7 +11,11 @@ from types import TracebackType
 from typing import Any
 
 import jax
+import numpy as np
+from jax.experimental.multihost_utils import process_allgather
+from jax.sharding import NamedSharding
 
+from fubini.base.arrays import Data, is_key
 from fubini.errors import DataError, DomainError
 
 # What `fubini launch` tells the processes that it starts.
@@ -119,3 +123,25 @@ def note_checkpoint(path: Path) -> None:
     folder = os.environ.get(NOTES)
     if folder is not None and Path(folder).is_dir():
         Path(folder, f"checkpoint-{os.environ.get(INDEX, 0)}").write_text(str(path.absolute()), encoding="utf-8")
+
+
+# -- arrays that several processes hold --------------------------------------------------------------------------------
+
+
+def placed(x: Any, sharding: NamedSharding) -> Data:
+    """Numbers that each process has as a whole, on the devices of all."""
+    if is_key(x):
+        return jax.random.wrap_key_data(placed(jax.random.key_data(x), sharding), impl=jax.random.key_impl(x))
+    if isinstance(x, jax.Array) and x.sharding == sharding:
+        return x
+    whole, dtype = on_host(x), jax.typeof(x).dtype
+    return jax.make_array_from_callback(whole.shape, sharding, lambda where: np.asarray(whole[where], dtype))
+
+
+def on_host(x: Any) -> np.ndarray:
+    """An array as one of NumPy, in each process; a key as its numbers."""
+    if is_key(x):
+        x = jax.random.key_data(x)
+    if isinstance(x, jax.Array) and not x.is_fully_addressable:
+        return np.asarray(process_allgather(x, tiled=True))
+    return np.asarray(x)

@@ -95,11 +95,10 @@ class ShardedArray(DistantArray):
         return (self.data,), self.shape
 
     @classmethod
-    def tree_unflatten(cls, shape: tuple[int, ...], children: tuple) -> Any:
-        """Inside a program it is an array of its own length."""
+    def tree_unflatten(cls, shape: tuple[int, ...], children: tuple) -> ShardedArray:
         new = object.__new__(cls)
         new.data, new.shape = children[0], shape
-        return new.entries() if is_traced(new.data) else new
+        return new
 
 
 _RANGES: dict[tuple[int, tuple[int, ...]], Range] = {}  # by identity and shape, as long as the array is kept
@@ -137,21 +136,6 @@ def sharding_on_mesh(data: Any) -> NamedSharding | None:
     """How an array lies on a mesh, be it the same on all its devices; None of all others."""
     sharding = None if is_traced(data) else getattr(data, "sharding", None)
     return sharding if isinstance(sharding, NamedSharding) else None
-
-
-def same_mesh(values: Any) -> tuple[Any, NamedSharding | None]:
-    """Values on the mesh that some of their arrays lie on, the others the same on each of its devices; that sharding.
-
-    None, and the values as they are, where none lies on a mesh.
-    """
-    leaves, tree = jax.tree_util.tree_flatten(values)
-    lying = next((sharding for leaf in leaves if (sharding := sharding_on_mesh(leaf)) is not None), None)
-    if lying is None:
-        return values, None
-    everywhere = NamedSharding(lying.mesh, PartitionSpec())
-    return tree.unflatten(
-        leaf if sharding_on_mesh(leaf) is not None else jax.device_put(leaf, everywhere) for leaf in leaves
-    ), everywhere
 
 
 def on_mesh(data: Any) -> Any:

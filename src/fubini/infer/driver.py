@@ -8,9 +8,11 @@ from typing import Any, NamedTuple, Protocol
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import NamedSharding
 from tqdm import tqdm
 
-from fubini.base.arrays import Data
+from fubini.base.arrays import Data, is_key
+from fubini.base.processes import on_host, placed
 from fubini.errors import DomainError
 from fubini.infer.checkpoint import Checkpoint, Layout
 from fubini.infer.sampler import Draw, Sampler, State
@@ -172,10 +174,7 @@ def run_into(
 
 def _stored(state: State) -> dict[str, np.ndarray]:
     """A state as arrays by name."""
-    return {
-        f"state:{_path(path)}": np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf)
-        for path, leaf in jax.tree_util.tree_flatten_with_path(state)[0]
-    }
+    return {f"state:{_path(path)}": on_host(leaf) for path, leaf in jax.tree_util.tree_flatten_with_path(state)[0]}
 
 
 def _path(path: tuple) -> str:
@@ -205,11 +204,8 @@ def _resume(
 
 
 def _restored(saved: np.ndarray, leaf: Data) -> Data:
-    """A stored array as a leaf is: a key, an array of JAX, or of NumPy."""
-    if _is_key(leaf):
-        return jax.random.wrap_key_data(jnp.asarray(saved), impl=jax.random.key_impl(leaf))
-    return jnp.asarray(saved) if isinstance(leaf, jax.Array) else saved.copy()
-
-
-def _is_key(leaf: Data) -> bool:
-    return isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+    """A stored array as a leaf is: a key, an array of JAX on the same devices, or of NumPy."""
+    if not isinstance(leaf, jax.Array):
+        return saved.copy()
+    numbers = jax.random.wrap_key_data(jnp.asarray(saved), impl=jax.random.key_impl(leaf)) if is_key(leaf) else saved
+    return placed(numbers, leaf.sharding) if isinstance(leaf.sharding, NamedSharding) else jnp.asarray(numbers)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from jax.sharding import Mesh
+
 from fubini.errors import DomainError, closest, listed
 from fubini.infer.grid import GridSampler
 from fubini.infer.normal_approximation import laplace, svi
@@ -15,11 +17,15 @@ from fubini.infer.tempered import TemperedSampler
 
 
 class Settings(NamedTuple):
-    """What a method may read: options of the no-U-turn sampler, whether to show progress, how many draws to make."""
+    """What a method may read: options of the no-U-turn sampler, whether to show progress, how many draws to make.
+
+    With a mesh, chains lie along its axis `chains`.
+    """
 
     nuts: NutsOptions = NutsOptions()
     progress: bool = True
     draws: int = 1000  # of each chain, for methods that draw all at once
+    mesh: Mesh | None = None
 
     @property
     def warmup(self) -> int:
@@ -32,7 +38,7 @@ Method = Callable[[Target, Settings], Sampler]
 
 METHODS: dict[str, Method] = {
     "grid": lambda target, settings: GridSampler(target, settings.progress),
-    "nuts": lambda target, settings: nuts(target, settings.nuts),
+    "nuts": lambda target, settings: nuts(target, settings.nuts, settings.mesh),
     "smc": lambda target, settings: TemperedSampler(target, settings.draws),
     "svi": lambda target, settings: svi(target, progress=settings.progress),
     "laplace": lambda target, settings: laplace(target),

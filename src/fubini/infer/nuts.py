@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from jax.sharding import Mesh
 from numpyro.infer.hmc import hmc
 
 from fubini.base.arrays import Data
@@ -28,12 +29,12 @@ class NutsOptions(NamedTuple):
     dense_mass: bool | None = None  # None: where there are few numbers
 
 
-def nuts(target: Target, options: NutsOptions) -> Transitions:
-    """Make the sampler of a target."""
+def nuts(target: Target, options: NutsOptions, mesh: Mesh | None = None) -> Transitions:
+    """Make the sampler of a target, whose chains may lie along a mesh."""
     if options.dense_mass is None:
         options = options._replace(dense_mass=target.size <= DENSE)
     return Transitions(
-        "nuts", nuts_transition(target.log_density, options), target.numbers, options.warmup, target.start
+        "nuts", nuts_transition(target.log_density, options), target.numbers, options.warmup, target.start, mesh
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fubini.base.arrays import Data
+from fubini.base.processes import on_host
 from fubini.base.sharded_array import sharding_on_mesh
 from fubini.errors import DataError
 
@@ -28,15 +29,13 @@ FAR = 1000.0, 10.0  # nats below the best chain, and times its own, at which a c
 class Target:
     """log p of unconstrained numbers by name, of these shapes; `numbers` are the data that it reads.
 
-    `prior`, where there is one, makes draws of them for each of some keys. Where the density is estimated from some of
-    the data at a time, these are the last of the numbers, and `samples` of a seed and a count gives others [step, …].
+    `prior`, where there is one, makes draws of them for each of some keys.
     """
 
     shapes: Mapping[str, tuple[int, ...]]
     log_density: FreeDensity
     numbers: Any
     prior: Callable[[Data], Free | None] | None = None
-    samples: Callable[[int, int], Iterator[Any]] | None = None
 
     @property
     def size(self) -> int:
@@ -48,7 +47,7 @@ class Target:
         points, log_p = _starter(self.log_density, tuple(self.shapes.items()))(
             jax.random.split(key, chains), self.numbers
         )
-        chosen = choose_starts(np.asarray(log_p, np.float64))
+        chosen = choose_starts(on_host(log_p).astype(np.float64))
         return {name: value.reshape(-1, *value.shape[2:])[chosen] for name, value in points.items()}
 
 

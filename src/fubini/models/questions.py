@@ -250,6 +250,7 @@ class Questions(Flavour):
         eliminate: Sequence[str] | None = None,
         checkpoint: str | os.PathLike | None = None,
         store: str | os.PathLike | None = None,
+        mesh: Any = None,
         dims: Mapping[str, Sequence[str]] | None = None,
         coords: Mapping[str, Sequence[Any]] | None = None,
         progress: bool = True,
@@ -267,7 +268,9 @@ class Questions(Flavour):
         the no-U-turn sampler otherwise, or where an option of it is given: target_accept, max_tree_depth, dense_mass.
         Labels of a mixture whose components have a closed form given them are drawn, and not summed out. With
         `checkpoint`, a path, a killed run of any method goes on where it was. With `store`, a path, draws that memory
-        does not hold go into a Zarr store, and are read from it when they are asked for. The groups of log-likelihoods
+        does not hold go into a Zarr store, and are read from it when they are asked for. With `mesh`, chains of the
+        no-U-turn sampler lie along its axis "chains", and data along its others as `fb.shard` placed them; no chain
+        waits for those on other devices. The groups of log-likelihoods
         and predictive draws are there unless they would be very large. Where a discrete site cannot be summed out, a
         compiled sampler draws it one entry after another (see `gibbs`), or NumPyro's Gibbs steps do so with all sites
         where no rule makes one.
@@ -285,6 +288,7 @@ class Questions(Flavour):
             eliminate=eliminate,
             checkpoint=checkpoint,
             store=store,
+            mesh=mesh,
             dims=dims,
             coords=coords,
             progress=progress,

@@ -12,17 +12,19 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from jax.sharding import Mesh
 
 from fubini.base.arrays import Data, is_double_precision, require_room, within_memory
+from fubini.base.sharded_array import auto_mesh
 from fubini.base.stream import Stream
 from fubini.engines.host_keys import split_apart
 from fubini.errors import DataError, DomainError, Intractable, NoRule, Restriction, listed, warn
 from fubini.infer.agreement import MOST_OF_LABELS, are_in_unequal_modes, warn_of_disagreement
+from fubini.infer.chain_placement import require_chains_axis
 from fubini.infer.checkpoint import Checkpoint
 from fubini.infer.driver import Schedule
 from fubini.infer.grid import is_worthwhile
 from fubini.infer.methods import LABELS, METHODS, Settings, require_method
-from fubini.infer.normal_approximation import STEPS
 from fubini.infer.nuts import NutsOptions
 from fubini.infer.nuts_warnings import warn_of_draws
 from fubini.infer.sampler import Draw, Sampler
@@ -32,7 +34,6 @@ from fubini.models.eliminated_model import EliminatedModel, eliminated
 from fubini.models.flat_model import FlatModel
 from fubini.models.options import require_options, whole_number
 from fubini.models.question_heads import exact_infer
-from fubini.models.sampled_rows import SampledRows
 from fubini.numerics.randomness import require_key
 from fubini.questions.arviz_groups import groups_of, to_arviz
 from fubini.questions.closed_form import require_evidence, require_numbers, require_proper
@@ -43,12 +44,24 @@ from fubini.questions.kept_draws import Keeper, KeeperInMemory, KeeperInStore, K
 from fubini.questions.label_choice import elimination_of
 from fubini.questions.numpyro_gibbs import discrete_gibbs
 from fubini.questions.sampler_target import target_of
-from fubini.terms.exactness import estimated
 
 PRIOR_DRAWS = 64
 IMPOSSIBLE = "such values are taken to be impossible; restrict the prior, or use a form that stays inside"
 OPTIONS = (
-    *("key", "draws", "chains", "warmup", "method", "eliminate", "checkpoint", "store", "dims", "coords", "progress"),
+    *(
+        "key",
+        "draws",
+        "chains",
+        "warmup",
+        "method",
+        "eliminate",
+        "checkpoint",
+        "store",
+        "mesh",
+        "dims",
+        "coords",
+        "progress",
+    ),
     *("log_likelihood", "predictive", "target_accept", "max_tree_depth", "dense_mass"),
 )
 
@@ -70,6 +83,7 @@ def infer(
     eliminate: Sequence[str] | None,
     checkpoint: str | os.PathLike | None,
     store: str | os.PathLike | None,
+    mesh: Any,
     dims: Mapping[str, Sequence[str]] | None,
     coords: Mapping[str, Sequence[Any]] | None,
     progress: bool,
@@ -82,19 +96,17 @@ def infer(
     draws, chains = whole_number("draws", draws), whole_number("chains", chains)
     require_options("infer", options, OPTIONS)
     require_method(method)
+    if mesh is not None:
+        require_mesh(model, mesh, chains)
+        method = method or "nuts"
     first, second, third = split_apart(key, 3)
 
-    if method == "svi" and model.is_streamed:
-        model = model.in_part
-
     def beside(values: Mapping[str, np.ndarray], block: Block) -> dict[str, dict[str, np.ndarray]]:
-        if model.is_streamed and set(model.reading.sites) - set(values):
-            return {"deterministic": {}}
         return groups_of(third, model, values, log_likelihood, predictive, block)
 
     has_data = not (log_likelihood is False and predictive is False)
     stored = None if store is None else Stored(store, Axes(dims, coords), beside, has_data)
-    request = Request(method, eliminate, make_settings(warmup, progress, options), options, checkpoint, stored)
+    request = Request(method, eliminate, make_settings(warmup, progress, options, mesh), options, checkpoint, stored)
     drawn = draw_latents(model, (key, first, second), Schedule(draws, chains=chains), request)
     if store is not None:
         return open_draws(store)
@@ -137,20 +149,12 @@ class Drawn(NamedTuple):
     eliminated: tuple[str, ...]
     method: str
     reason: str = ""
-    exactness: str = ""
-    not_drawn: tuple[str, ...] = ()  # latents whose distribution reads all rows of a stream
 
     @property
     def attributes(self) -> dict[str, Any]:
         """What ArviZ data say of the draws."""
         why = {"reason": self.reason} if self.reason else {}
-        more = {"exactness": self.exactness, "not_drawn": list(self.not_drawn)}
-        return {
-            "method": self.method,
-            "eliminated": list(self.eliminated),
-            **why,
-            **{k: v for k, v in more.items() if v},
-        }
+        return {"method": self.method, "eliminated": list(self.eliminated), **why}
 
 
 def draw_latents(model: FlatModel, keys: tuple[Data, Data, Data], schedule: Schedule, request: Request) -> Drawn:
@@ -158,17 +162,14 @@ def draw_latents(model: FlatModel, keys: tuple[Data, Data, Data], schedule: Sche
     key, first, second = keys
     method, settings, options = request.method, request.settings, request.options
     eliminated_model, reason = elimination_of(model, request.eliminate, "nuts" if options and not method else method)
-    eliminated_model = _by_some_rows(eliminated_model)
-    not_drawn = eliminated_model.latents_of_rows
     warn_of_restriction(key, eliminated_model)
     asked = f"infer(…) of {listed(eliminated_model.reading.sites)}"
     whole = Block(schedule.chains, schedule.kept)
     if request.store is None:
-        domains = eliminated_model.reading.domains.items()
-        require_room(asked, *((*whole.lead, *domain.shape) for name, domain in domains if name not in not_drawn))
+        require_room(asked, *((*whole.lead, *domain.shape) for domain in eliminated_model.reading.domains.values()))
     with within_memory(asked), model.precision():
         discrete = [name for name in eliminated_model.kept if eliminated_model.reading.domains[name].is_discrete]
-        _require_fitting(discrete, eliminated_model, method, options)
+        _require_fitting(discrete, method, options if settings.mesh is None else {**options, "mesh": settings.mesh})
         chosen = "nuts" if method is None and options else method
         header = partial(_run, eliminated_model, key, chosen, request, schedule)
         sampler = None
@@ -189,18 +190,10 @@ def draw_latents(model: FlatModel, keys: tuple[Data, Data, Data], schedule: Sche
             require_proper(eliminated_model, eliminated_model.kept)
             kept, how = _continuous_draws(first, eliminated_model, chosen, settings, schedule, keeper)
         values = {} if isinstance(keeper, KeeperInStore) else recover(kept.values, whole)
-    marks = f"{estimated(eliminated_model.batch)}" if isinstance(eliminated_model, SampledRows) else ""
-    drawn = Drawn(values, kept.info, eliminated_model.eliminated, how, reason, marks, not_drawn)
+    drawn = Drawn(values, kept.info, eliminated_model.eliminated, how, reason)
     if isinstance(keeper, KeeperInStore):
         keeper.store.finish(**drawn.attributes)
     return drawn
-
-
-def _by_some_rows(eliminated_model: EliminatedModel) -> EliminatedModel:
-    """The same, its density estimated from some of the rows of streams at a time where few sums do not give it."""
-    rows = set(eliminated_model.reading.reader.rows)
-    reads_rows = any(term.leaves & rows for term in eliminated_model.plan.terms)
-    return SampledRows(eliminated_model, STEPS) if reads_rows else eliminated_model
 
 
 def _keeper(
@@ -226,9 +219,7 @@ def _keeper(
     )
 
 
-def _require_fitting(
-    discrete: Sequence[str], eliminated_model: EliminatedModel, method: str | None, options: Mapping[str, Any]
-) -> None:
+def _require_fitting(discrete: Sequence[str], method: str | None, options: Mapping[str, Any]) -> None:
     """Raise where a method or its options do not fit the remaining latents."""
     if discrete and method != LABELS and (method not in (None, "nuts") or options):
         raise Intractable(
@@ -240,7 +231,7 @@ def _require_fitting(
         raise Intractable(
             f"method={method!r}",
             expected="a label that remains: a latent with finitely many values",
-            nearest=f"the remaining latents are {listed(eliminated_model.kept)}" if eliminated_model.kept else "none",
+            nearest="the remaining latents are continuous, or none remain",
             advice='leave method= out, or use method="nuts"',
         )
     if options and method not in (None, "nuts"):
@@ -261,7 +252,7 @@ def _label_sampler(eliminated_model: EliminatedModel, settings: Settings) -> tup
 
 def warn_of_restriction(key: Data, eliminated_model: EliminatedModel) -> None:
     """Warn where some draws of the model itself leave what its families allow, where that is not proved."""
-    if not eliminated_model.reading.reader.marks or eliminated_model.model.is_streamed:
+    if not eliminated_model.reading.reader.marks:
         return
     try:
         eliminated_model.model.prior.sample(key, (PRIOR_DRAWS,))
@@ -272,7 +263,18 @@ def warn_of_restriction(key: Data, eliminated_model: EliminatedModel) -> None:
         warn(Restriction("\n".join([f"{asked}, at a draw of the model", *parts]), advice=IMPOSSIBLE))
 
 
-def make_settings(warmup: int | None, progress: bool, options: Mapping[str, Any]) -> Settings:
+def require_mesh(model: FlatModel, mesh: Any, chains: int) -> None:
+    """Raise unless chains can lie along a mesh, and the data on the same one or on none."""
+    require_chains_axis(mesh, chains)
+    if model.mesh not in (None, auto_mesh(mesh)):
+        raise DomainError(
+            f"infer(…, mesh={dict(mesh.shape)}) of data on the mesh {dict(model.mesh.shape)}",
+            expected="data on the same mesh, or on none",
+            advice='fb.shard(x, mesh, "rows") moves an array to another mesh',
+        )
+
+
+def make_settings(warmup: int | None, progress: bool, options: Mapping[str, Any], mesh: Mesh | None = None) -> Settings:
     """Settings of samplers, checked."""
     nuts = NutsOptions(1000 if warmup is None else warmup)._replace(**options)
     nuts = nuts._replace(
@@ -281,7 +283,7 @@ def make_settings(warmup: int | None, progress: bool, options: Mapping[str, Any]
     )
     if not 0 < nuts.target_accept < 1:
         raise DomainError(f"target_accept={nuts.target_accept!r}", expected="a probability between 0 and 1")
-    return Settings(nuts, progress)
+    return Settings(nuts, progress, mesh=mesh)
 
 
 def _run(
@@ -373,7 +375,7 @@ def _free_draws(
 def _recovered(
     key: Data, eliminated_model: EliminatedModel, kept: Mapping[str, Data], block: Block
 ) -> dict[str, np.ndarray]:
-    """Draws [chain, draw, …] of all sites; but those with a number for each row of a stream."""
+    """Draws [chain, draw, …] of all sites."""
     count = math.prod(block.lead)
     flat_kept = {name: value.reshape(count, *value.shape[2:]) for name, value in kept.items()}
     values = eliminated_model.draw_all(block.keys(key), flat_kept, float64=is_double_precision(), many=True)

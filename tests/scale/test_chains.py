@@ -1,0 +1,115 @@
+"""Chains over a mesh: the draws of one device, by programs in which no chain waits for those on other devices."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from jax.sharding import AxisType
+
+import fubini as fb
+from fubini.infer.driver import Schedule, run
+from fubini.infer.methods import METHODS, Settings
+from fubini.infer.nuts import NutsOptions
+from fubini.models.eliminated_model import eliminated
+from fubini.models.flat_model import FlatModel
+from fubini.questions.sampler_target import target_of
+
+from .meshes import mesh_of
+from .plate_models import cases
+
+KEY = jax.random.key(0)
+MESH = mesh_of(AxisType.Explicit, chains=2, rows=4)
+CASE = cases(399)["logistic"]
+OPTIONS = dict(draws=5, chains=4, warmup=5, progress=False, log_likelihood=False, predictive=False)
+COLLECTIVE = re.compile(r" (?:all-reduce|all-gather|all-to-all|reduce-scatter|collective-permute)(?:-start)?\(")
+GROUPS = re.compile(r"replica_groups=(\{\{[\d,{}]*\}\}|\[[\d,]*\]<=\[[\d,]*\](?:T\([\d,]*\))?)")
+
+
+def on_mesh(x: np.ndarray) -> Any:
+    return fb.shard(x.astype(np.float64) if x.dtype.kind == "f" else x, MESH, "rows")
+
+
+@pytest.fixture(scope="module")
+def in_float64() -> Iterator[None]:
+    with jax.enable_x64(True):
+        yield
+
+
+def replica_groups(text: str) -> np.ndarray:
+    """Of a line of HLO, [group, device]: they are listed, or numbers reshaped and transposed."""
+    found = GROUPS.search(text)
+    assert found, text
+    if found[1].startswith("{"):
+        return np.array([[int(n) for n in part.split(",")] for part in found[1].strip("{}").split("},{")])
+    shape, base, *order = (tuple(map(int, part.split(","))) for part in re.findall(r"[\[(]([\d,]*)[\])]", found[1]))
+    numbers = np.arange(np.prod(base)).reshape(base)
+    return (numbers.transpose(order[0]) if order else numbers).reshape(shape)
+
+
+def test_groups_of_devices_are_read_from_a_program() -> None:
+    assert replica_groups("replica_groups={{0,1},{2,3}}").tolist() == [[0, 1], [2, 3]]
+    assert replica_groups("replica_groups=[2,4]<=[8]").tolist() == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    assert replica_groups("replica_groups=[4,2]<=[2,4]T(1,0)").tolist() == [[0, 4], [1, 5], [2, 6], [3, 7]]
+
+
+def test_chains_over_a_mesh_are_those_of_one_device(in_float64: None) -> None:
+    over_mesh = CASE.post(on_mesh).infer(KEY, mesh=MESH, **OPTIONS)
+    one_device = CASE.post(lambda x: x).infer(KEY, method="nuts", **OPTIONS)
+    assert over_mesh.posterior.attrs["method"] == "nuts"
+    np.testing.assert_allclose(over_mesh.posterior["w"], one_device.posterior["w"], rtol=1e-8)
+    np.testing.assert_array_equal(over_mesh.sample_stats["n_steps"], one_device.sample_stats["n_steps"])
+    assert len(np.unique(over_mesh.sample_stats["n_steps"])) > 1  # chains take different numbers of steps
+
+
+def test_no_chain_waits_for_another_device(in_float64: None) -> None:
+    """Devices communicate within the group that has a chain's rows, in loops too."""
+    model = FlatModel(CASE.post(on_mesh))
+    with model.precision():
+        target, _ = target_of(eliminated(model, ()))
+        sampler: Any = METHODS["nuts"](target, Settings(NutsOptions(5), mesh=MESH))
+        run(sampler, KEY, Schedule(5, chains=4))
+    text = sampler._code.step.args[0].as_text()
+    lines = [line for line in text.splitlines() if COLLECTIVE.search(line)]
+    assert lines
+    chain_of = np.arange(8) // 4  # the first four devices have the first two chains
+    assert [int(device.id) for device in MESH.devices.ravel()] == list(range(8))
+    for line in lines:
+        assert all(len(set(chain_of[group])) == 1 for group in replica_groups(line)), line
+    assert any("while" in line for line in lines)
+
+
+# -- bad input -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("mesh", "options", "message"),
+    [
+        (MESH, {"chains": 3}, r"of 3 chains\s*expected: a multiple of 2.*\s*nearest:  chains=4"),
+        (mesh_of(AxisType.Auto, chain=8), {}, r"an axis 'chains'\s*nearest:  'chain'\s*to do:    jax\.make_mesh"),
+        (mesh_of(AxisType.Auto, rows=8), {}, r"an axis 'chains'\s*nearest:  its axes are 'rows'"),
+        ("chains", {}, r"infer\(…, mesh='chains'\)\s*expected: a mesh of devices with an axis 'chains'"),
+        (
+            mesh_of(AxisType.Auto, chains=8),
+            {"chains": 8},
+            r"mesh=\{'chains': 8\}\) of data on the mesh \{'chains': 2, 'rows': 4\}",
+        ),
+        (MESH, {"method": "laplace"}, r"infer\(…, method='laplace', mesh=…\)\s*expected: no options"),
+    ],
+)
+def test_meshes_that_do_not_fit(mesh: Any, options: dict, message: str) -> None:
+    with pytest.raises(fb.FubiniError, match=message):
+        CASE.post(on_mesh).infer(KEY, mesh=mesh, **{**OPTIONS, **options})
+
+
+def test_labels_are_not_drawn_over_a_mesh() -> None:
+    with pytest.raises(fb.FubiniError, match=r"method='nuts' with 'mesh'\s*expected: .* can be summed out"):
+        fb.JointNamed(
+            dict(
+                p=fb.dist.Beta(1.0, 1.0),
+                n=lambda p: fb.dist.Poisson(3.0 * p),
+                y=lambda n: fb.dist.Normal(n * 1.0, 1.0),
+            )
+        ).condition(y=1.0).infer(KEY, mesh=MESH, **OPTIONS)
