@@ -203,9 +203,9 @@ class GridChain:
         return self._back(self._inside(self._cells.final()))
 
     @_plainly
-    def smooth(self) -> Smoothed:
-        """The density after each step given everything."""
-        answer = self._cells.smooth()
+    def smooth(self, lag: int | None = None) -> Smoothed:
+        """The density after each step given everything, or given everything up to so many steps later."""
+        answer = self._cells.smooth(lag)
         (one,) = self._require_shown(np.ones(()))
         for part in (answer.terms[0], answer.initial):
             (one,) = require_shown(part, self.axes, self._states, one)

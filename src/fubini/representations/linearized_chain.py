@@ -81,9 +81,11 @@ class LinearizedChain:
         """The states given what came before them."""
         return self._ask(Chain.filter)
 
-    def smooth(self) -> Smoothed:
-        """The states given everything."""
-        return self._ask(Chain.smooth)
+    def smooth(self, lag: int | None = None) -> Smoothed:
+        """The states given everything, or given everything up to so many steps later."""
+        if lag is None:
+            return self._ask(Chain.smooth)
+        return self._ask(lambda chain: chain.smooth(lag), self.filtering)
 
     def smooth_pairs(self) -> Factor:
         """Neighbouring states given everything."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import jax
@@ -34,6 +35,7 @@ from fubini.sequence.chain_conversions import ChainConversions, chain_conversion
 from fubini.sequence.compiled import SequenceOutline, run
 from fubini.sequence.counted import Smoothed
 from fubini.sequence.drawn_states import drawn_states
+from fubini.sequence.fixed_lag import refuse_pairs, require_lag, smoothed_with_lag
 from fubini.sequence.links import length_of, linked, links_of
 from fubini.sequence.method import KERNEL_QUESTIONS, MethodChoice, choose, choose_kernels
 from fubini.sequence.recurrence import PairMoments, recurrence_of
@@ -169,8 +171,10 @@ class Chain:
             return recast.filter()
         return self._tagged(self._run(questions.filtered, kept=self.links.before))
 
-    def smooth(self) -> Smoothed:
+    def smooth(self, lag: int | None = None) -> Smoothed:
         """p(state after step t | everything), over time and the states after a step; `.initial` is before the first.
+
+        With a lag, given everything up to so many steps later: fixed-lag smoothing. A lag of 0 is the filter.
 
         >>> move, seen = [[0.5, 0.5], [0.25, 0.75]], [[1.0, 1.0], [0.0, 1.0]]
         >>> step = fb.Table(move, ("x", "x_next")) * fb.Table(seen, ("t", "x_next"))
@@ -179,11 +183,21 @@ class Chain:
         (array([[0.4, 0.6],
                [0. , 1. ]]), array([1., 0.]))
         """
+        if lag is not None:
+            return self._smooth_with_lag(lag)
         if (recast := self._recast()) is not None:
             return recast.smooth()
         question = questions.smoothed_by_kernels if is_projected(self.domains) else questions.smoothed
         after, initial, *divisions = self._run(question, kept=self.links.before)
         return Smoothed(self._tagged(after), self._tagged(initial), *divisions, pairs=self.smooth_pairs)
+
+    def _smooth_with_lag(self, lag: int) -> Smoothed:
+        require_lag(lag)
+        if (recast := self._recast()) is not None:
+            return recast.smooth(lag)
+        self._require_plain(f"smooth(lag={lag})", "ask smooth(), or filter()")
+        after, initial = self._run(smoothed_with_lag, kept=self.links.before, lag=min(int(lag), self.length))
+        return Smoothed(self._tagged(after), self._tagged(initial), pairs=partial(refuse_pairs, lag))
 
     def smooth_pairs(self) -> Factor:
         """p(states before and after step t | everything), over time and both: expected moves are its sum over time.
@@ -212,13 +226,22 @@ class Chain:
         return self._run(questions.pair_moments), axes
 
     def _require_pairs(self) -> None:
+        if self.links.lag > 1:
+            self._refuse("pairs of states", "ask smooth() for each state alone")
+        self._require_plain("pairs of states", "ask smooth() for each state alone")
+
+    def _require_plain(self, asked: str, advice: str) -> None:
+        """Raise where states are projected or represented."""
         with self._covering():
-            if self.links.lag > 1 or is_projected(self.domains) or representations_of(self.domains):
-                raise Intractable(
-                    f"pairs of states of {self}",
-                    expected="states one step apart, none of them projected or represented",
-                    advice="ask smooth() for each state alone",
-                )
+            if is_projected(self.domains) or representations_of(self.domains):
+                self._refuse(asked, advice)
+
+    def _refuse(self, asked: str, advice: str) -> None:
+        raise Intractable(
+            f"{asked} of {self}",
+            expected="states one step apart, none of them projected or represented",
+            advice=advice,
+        )
 
     def argmax(self) -> dict[Name, Data]:
         """The states of greatest weight together: the first under their names before, then one for each step.

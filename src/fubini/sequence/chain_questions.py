@@ -122,7 +122,7 @@ def ended(outline: SequenceOutline, start: Sequence[Factor], terms: Sequence[Fac
 # -- every step -----------------------------------------------------------------------------------------------------
 
 
-def _forward(steps: Steps, outline: SequenceOutline, start: Factor, step_by_step: bool = False) -> Factor:
+def pass_forward(steps: Steps, outline: SequenceOutline, start: Factor, step_by_step: bool = False) -> Factor:
     """The unnormalised density after each step, over time and the state before the next one."""
     if outline.method == "parallel":
         return scanned_in_pairs(steps, start)
@@ -131,7 +131,7 @@ def _forward(steps: Steps, outline: SequenceOutline, start: Factor, step_by_step
     return carries
 
 
-def _finished(outline: SequenceOutline, factor: Factor, kept: Sequence[Name], layout: CarryLayout) -> Factor:
+def finish(outline: SequenceOutline, factor: Factor, kept: Sequence[Name], layout: CarryLayout) -> Factor:
     """Normalise over the states kept; other states, hidden indices, and global variables are summed out."""
     factor = layout.shown(factor)
     states = (*outline.links.before, *outline.globals, *layout.hidden)
@@ -145,7 +145,7 @@ def filtered(
 ) -> Factor:
     """p(state after step t | everything up to t)."""
     steps, first = outline.steps(terms), joined(start)
-    finished = _finished(outline, _forward(steps, outline, first), kept, steps.layout([first]))
+    finished = finish(outline, pass_forward(steps, outline, first), kept, steps.layout([first]))
     return rename(finished, outline.links.to_after)
 
 
@@ -157,10 +157,10 @@ def smoothed(
     layout = steps.layout([first])
 
     def generally(step_by_step: bool = False) -> tuple[Factor, Factor]:
-        forward = _forward(steps, outline, first, step_by_step)
+        forward = pass_forward(steps, outline, first, step_by_step)
         later = scanned_back_in_pairs(steps) if outline.method == "parallel" else scanned_back(steps)
-        after = joined([forward, _at_times(later, steps.time, 1, steps.length)])
-        return after, joined([first, substitute(later, {steps.time: _index(0, steps.length + 1)})])
+        after = joined([forward, at_times(later, steps.time, 1, steps.length)])
+        return after, joined([first, substitute(later, {steps.time: time_index(0, steps.length + 1)})])
 
     def settled_in_order() -> tuple[Factor, Factor]:
         after, before = generally(step_by_step=True)
@@ -173,15 +173,16 @@ def smoothed(
         after, before, _ = found
     else:
         after, before = if_in_range(found.safe, lambda: (found.after, found.first), settled_in_order)
-    last = rename(_finished(outline, after, kept, layout), outline.links.to_after)
-    return last, _finished(outline, before, kept, layout)
+    last = rename(finish(outline, after, kept, layout), outline.links.to_after)
+    return last, finish(outline, before, kept, layout)
 
 
-def _index(at: int, size: int) -> Array:
+def time_index(at: int, size: int) -> Array:
+    """One of so many times."""
     return Array._of(np.asarray(at), (), {}, Bint[size])
 
 
-def _at_times(factor: Factor, time: Name, first: int, count: int) -> Factor:
+def at_times(factor: Factor, time: Name, first: int, count: int) -> Factor:
     """Select some of the times of a factor."""
     index = Array._of(np.arange(first, first + count), (time,), {time: Bint[count]}, factor.inputs[time])
     return substitute(factor, {time: index})
@@ -196,10 +197,10 @@ def smoothed_pairs(outline: SequenceOutline, start: Sequence[Factor], terms: Seq
         own = recurrence_of(layout, steps)
         found = require_served(None if own is None else own.smoothed_pairs(first), outline, steps)
     if found is None:
-        every = _forward(steps, outline, first)
+        every = pass_forward(steps, outline, first)
         earlier = name_axis(earlier_carries(settled(first, layout), every, steps), steps.time)
         later = scanned_back_in_pairs(steps) if outline.method == "parallel" else scanned_back(steps)
-        after = rename(_at_times(later, steps.time, 1, steps.length), steps.links.to_after)
+        after = rename(at_times(later, steps.time, 1, steps.length), steps.links.to_after)
         found = joined([earlier, *steps.terms, after])
     gone = [name for name in outline.globals if name in found.inputs]
     remaining = joined([found.sum(*gone)]) if gone else found
@@ -214,7 +215,7 @@ def pair_moments(outline: SequenceOutline, start: Sequence[Factor], terms: Seque
     def generally() -> PairMoments:
         pairs = smoothed_pairs(outline, start, terms)
         mean, covariance = _moments(pairs, (*links.before, *links.after), names)
-        begin = summed([substitute(pairs, {outline.time: _index(0, outline.length)})], links.after)
+        begin = summed([substitute(pairs, {outline.time: time_index(0, outline.length)})], links.after)
         first = _moments(begin, links.before, names[1:])
         return PairMoments(evidence(outline, start, terms), first, mean, covariance)
 
@@ -278,9 +279,9 @@ def smoothed_by_division(
     xs = (earlier_carries(first, every, steps), Advance(unnamed(every, steps.time), links), cut.stacked)
     before, (smooth, replaced) = jax.lax.scan(body, last, xs, reverse=True)
     note(repeated(each, "each step back", steps.length))
-    finished = _finished(outline, name_axis(smooth, steps.time), kept, layout)
+    finished = finish(outline, name_axis(smooth, steps.time), kept, layout)
     count = None if replaced is None else jnp.sum(replaced)
-    return rename(finished, outline.links.to_after), _finished(outline, before, kept, layout), count
+    return rename(finished, outline.links.to_after), finish(outline, before, kept, layout), count
 
 
 # -- with a projection ----------------------------------------------------------------------------------------------
@@ -315,5 +316,5 @@ def smoothed_by_kernels(
 
     before, after = jax.lax.scan(body, last, (earlier, cut.stacked), reverse=True)
     note(repeated(each, "each step back", steps.length))
-    finished = _finished(outline, name_axis(after, steps.time), kept, layout)
-    return rename(finished, outline.links.to_after), _finished(outline, before, kept, layout)
+    finished = finish(outline, name_axis(after, steps.time), kept, layout)
+    return rename(finished, outline.links.to_after), finish(outline, before, kept, layout)
