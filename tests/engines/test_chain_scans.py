@@ -13,7 +13,7 @@ import fubini as fb
 from fubini.engines.chain_evidence import ChainWeights
 from fubini.engines.chain_kernels import ChainLogs
 from fubini.engines.chain_logarithms import Evidence, evidence_and_slopes_by_logs, smoothed_by_logs
-from fubini.engines.chain_scans import evidence, evidence_and_slopes, smoothed
+from fubini.engines.chain_scans import both_ways, evidence, evidence_and_slopes, forward, smoothed, to_linear
 from tests.engines.test_chain_kernels import NONE, TOLERANCE, Answer, each_dtype, oracle, random_logs
 
 COUNT, LENGTH, STATES = 5, 7, 3  # the shape that most of the tests share
@@ -90,6 +90,39 @@ def test_sizes(form: str, count: int, length: int, states: int, moving: bool, sh
 @each_dtype
 def test_weights_two_thousand_nats_apart(form: str, dtype: str) -> None:
     check(random_logs(COUNT, LENGTH, STATES, spread=2000.0), form, dtype)
+
+
+@each_dtype
+@pytest.mark.parametrize("move", ["as likely", "nearly impossible"])
+def test_data_that_are_far_from_most_states(move: str, dtype: str) -> None:
+    """Weights of states leave the range, none of which matters: neither way is taken by logarithms."""
+    logs = random_logs(COUNT, LENGTH, STATES)
+    logs.seen[:, 1:] -= {"float32": 300.0, "float64": 3000.0}[dtype]
+    logs.seen[3, :2] -= {"float32": 700.0, "float64": 7000.0}[dtype]
+    if move == "nearly impossible":
+        logs.moves[:, 0, 1] = math.log(np.finfo(dtype).tiny) + logs.moves.max()
+    logs = ChainLogs(*(part.astype(dtype).astype("float64") for part in logs))
+    check(logs, "scans", dtype)
+    with jax.enable_x64(dtype == "float64"):
+        weights = weights_of(logs, dtype)
+        linear = to_linear(weights)
+        assert not forward(linear, keep=False).safe and both_ways(linear).is_whole
+        assert linear.is_full == (move == "as likely")
+        total = log_of(jax.jit(partial(evidence, drops_small=False))(weights))
+        np.testing.assert_allclose(total, oracle(logs).total, rtol=TOLERANCE[dtype])
+
+
+@each_dtype
+def test_a_move_that_is_ruled_out_brings_back_what_left_the_range(dtype: str) -> None:
+    """After a state that nothing follows all of the evidence is in one whose weight was no number."""
+    logs = random_logs(COUNT, LENGTH, STATES)
+    logs.seen[:, 1:] -= {"float32": 300.0, "float64": 3000.0}[dtype]
+    logs.moves[:, 0] = logs.moves[:, 1:, 0] = NONE
+    check(logs, "scans", dtype)
+    with jax.enable_x64(dtype == "float64"):
+        weights = weights_of(logs, dtype)
+        total = log_of(jax.jit(partial(evidence, drops_small=False))(weights))
+        np.testing.assert_allclose(total, oracle(logs).total, rtol=TOLERANCE[dtype])
 
 
 @both_forms

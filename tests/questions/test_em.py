@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from numpyro.distributions import constraints
 
 import fubini as fb
 from fubini import dist
@@ -237,6 +238,46 @@ def test_a_mixture_is_moved_as_written_by_hand() -> None:
         w, mu = n / len(y), (shares * y[:, None]).sum(0) / n
         s = np.sqrt((shares * (y[:, None] - mu) ** 2).sum(0) / n)
     compare(fitted, history, (w, mu, s))
+
+
+def test_probabilities_are_moved_as_written_by_hand() -> None:
+    """Three features of each row, of two classes: means of the rows, each by its share."""
+    rng = np.random.default_rng(5)
+    y = (rng.random((60, 3)) < np.where(rng.random((60, 1)) < 0.4, 0.2, 0.7)).astype(int)
+    w, p = np.array([0.5, 0.5]), np.array([[0.3, 0.4, 0.2], [0.6, 0.5, 0.8]])
+
+    @fb.model
+    def classes(weights: Any, chances: Any) -> Any:
+        z = yield dist.Categorical(weights).expand([60])
+        y = yield dist.Bernoulli(chances[z]).to_event(1)
+        return y
+
+    start = classes(fb.param(w, fb.Simplex), fb.param(p, fb.Unit))
+    fitted = fb.fit(start.condition(y=y), method="em", steps=4, tolerance=-1.0, progress=False)
+    for _ in range(4):
+        each = w * np.prod(np.where(y[:, None] == 1, p, 1 - p), axis=2)
+        shares = each / each.sum(1, keepdims=True)
+        w, p = shares.mean(0), (shares.T @ y) / shares.sum(0)[:, None]
+    np.testing.assert_allclose(fitted.params["weights"], w, rtol=1e-8)
+    np.testing.assert_allclose(fitted.params["chances"], p, rtol=1e-8)
+
+
+@pytest.mark.parametrize("support", ["interval", "ordered"])
+def test_means_within_any_support(support: str) -> None:
+    """Those of one step without a support, as near as the support lets them come."""
+    y = mixture_data(80)
+    weights, at, scales = np.ones(3) / 3, np.array([-0.9, 0.1, 0.9]), np.ones(3)
+    constraint = {"interval": constraints.interval(-1.0, 1.0), "ordered": constraints.ordered_vector}[support]
+    given = mixture_of(80)(weights, fb.param(at, constraint, name="means"), scales).condition(y=y)
+    fitted = fb.fit(given, method="em", steps=2, tolerance=-1.0, progress=False)
+    each = weights * np.exp(-0.5 * (y[:, None] - at) ** 2)
+    shares = each / each.sum(1, keepdims=True)
+    means = (shares * y[:, None]).sum(0) / shares.sum(0)
+    assert np.abs(means).max() > 1 and (np.diff(means) > 0).all()
+    again = fb.fit(given, method="em", steps=1, tolerance=-1.0, progress=False)
+    wanted = np.clip(means, -1, 1) if support == "interval" else means
+    np.testing.assert_allclose(again.params["means"], wanted, rtol=1e-6)
+    assert fitted.history[1] > fitted.history[0]
 
 
 def test_rows_by_chance_reach_the_optimum_of_all_rows() -> None:

@@ -223,7 +223,7 @@ def test_a_term_that_needs_all_rows_is_named() -> None:
 )
 def test_questions_that_need_all_rows_are_refused(ask) -> None:
     post = pair("regression")[1]
-    with pytest.raises(fb.FubiniError, match=r"a run of the model that reads all rows of Stream"):
+    with pytest.raises(fb.FubiniError, match=r"an answer that reads all rows of Stream"):
         ask(post)
 
 

@@ -1,11 +1,6 @@
-"""Chains whose steps are not linear: extended, unscented and iterated, against published recursions in NumPy.
-
-Särkkä and Svensson, Bayesian Filtering and Smoothing, second edition, 2023: algorithms 7.1 and 13.1 (extended), 8.9 and
-14.6 (unscented).
-"""
+"""Chains whose steps are not linear: extended, unscented and iterated, against published recursions in NumPy."""
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -14,142 +9,127 @@ import pytest
 import fubini as fb
 from fubini import dist
 
+from .published_recursions import Case, by_points, by_slopes, iterated, smoother
+
 STEPS = 12
-
-
-# -- the published recursions ---------------------------------------------------------------------------------------
-
-
-class Case(NamedTuple):
-    """x_0 ~ N(m, P), x_t ~ N(f(x), Q), y_t ~ N(h(x), R(x)), of NumPy functions, with a state y_0 or not."""
-
-    m: np.ndarray
-    P: np.ndarray
-    f: Callable
-    Q: np.ndarray
-    h: Callable
-    R: Callable
-    y: np.ma.MaskedArray
-
-
-class Found(NamedTuple):
-    """Moments of all states, filtered and smoothed, and the log-evidence."""
-
-    filtered: tuple[np.ndarray, np.ndarray]
-    smoothed: tuple[np.ndarray, np.ndarray]
-    log_evidence: float
-
-
-def slope(f: Callable, x: np.ndarray) -> np.ndarray:
-    """Complex steps: exact to rounding."""
-    columns = [np.imag(f(x + 1e-30j * e)) / 1e-30 for e in np.eye(len(x))]
-    return np.stack(columns, axis=-1)
-
-
-def by_slopes(f: Callable, m: np.ndarray, P: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Mean, covariance and cross-covariance of f(x), by Taylor's series."""
-    F = slope(f, m)
-    return f(m), F @ P @ F.T, P @ F.T
-
-
-def by_points(alpha: float, beta: float, kappa: float | None) -> Callable:
-    """The same by the unscented transform."""
-
-    def moments(f: Callable, m: np.ndarray, P: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        n = len(m)
-        k = max(3 - n, 0) if kappa is None else kappa
-        lam = alpha**2 * (n + k) - n
-        L = np.linalg.cholesky(P) * np.sqrt(n + lam)
-        points = np.stack([m, *(m + L.T), *(m - L.T)])
-        weights = np.full(2 * n + 1, 1 / (2 * (n + lam)))
-        weights[0] = lam / (n + lam)
-        in_covariance = weights.copy()
-        in_covariance[0] += 1 - alpha**2 + beta
-        values = np.stack([f(x) for x in points])
-        mean = weights @ values
-        gap, away = values - mean, points - m
-        return mean, (gap.T * in_covariance) @ gap, (away.T * in_covariance) @ gap
-
-    return moments
-
-
-def recursion(case: Case, moments: Callable) -> Found:
-    """The filter, then the smoother of Rauch, Tung and Striebel with the same moments."""
-    m, P, log_p, kept = case.m, case.P, 0.0, []
-    for t, y in enumerate(case.y):
-        C = np.zeros((len(m), len(m)))
-        if t:
-            before = m, P
-            m, S, C = moments(case.f, *before)
-            P = S + case.Q
-        predicted = m, P
-        if not np.ma.is_masked(y):
-            mean, S, D = moments(case.h, m, P)
-            S = S + case.R(m)
-            gap = np.atleast_1d(y) - mean
-            K = D @ np.linalg.inv(S)
-            log_p += -0.5 * (gap @ np.linalg.solve(S, gap) + np.linalg.slogdet(2 * np.pi * S)[1])
-            m, P = m + K @ gap, P - K @ S @ K.T
-        kept.append((m, P, *predicted, C))
-    smooth = [kept[-1][:2]]
-    for (m, P, *_), (_, _, m_next, P_next, C) in zip(kept[-2::-1], kept[:0:-1], strict=True):
-        G = C @ np.linalg.inv(P_next)
-        later, later_P = smooth[0]
-        smooth.insert(0, (m + G @ (later - m_next), P + G @ (later_P - P_next) @ G.T))
-    filtered = np.stack([each[0] for each in kept]), np.stack([each[1] for each in kept])
-    return Found(filtered, tuple(map(np.stack, zip(*smooth, strict=True))), log_p)
-
-
-# -- the cases --------------------------------------------------------------------------------------------------------
-
 DT = 0.05
-PENDULUM_NOISE = 0.4 * np.array([[DT**3 / 3, DT**2 / 2], [DT**2 / 2, DT]])
+RANDOM = np.random.default_rng(0)
 
-
-def pendulum() -> Case:
-    """An angle and its speed; its sine is seen."""
-    random = np.random.default_rng(0)
-    y = np.sin(1.3 * np.cos(3 * DT * np.arange(STEPS))) + 0.3 * random.normal(size=STEPS)
-    return Case(
-        np.array([1.5, 0.0]),
-        np.diag([0.2, 0.3]),
-        lambda x: np.stack([x[0] + DT * x[1], x[1] - 9.8 * DT * np.sin(x[0])]),
-        PENDULUM_NOISE,
-        lambda x: np.sin(x[:1]),
-        lambda x: np.array([[0.09]]),
-        np.ma.masked_array(y, np.isin(np.arange(STEPS), (4, 5))),
-    )
-
-
-@fb.model
-def pendulum_model(n):
-    x = yield dist.Markov(
-        dist.MultivariateNormal(jnp.array([1.5, 0.0]), jnp.diag(jnp.array([0.2, 0.3]))),
-        lambda x: dist.MultivariateNormal(
-            jnp.stack([x[0] + DT * x[1], x[1] - 9.8 * DT * jnp.sin(x[0])]), PENDULUM_NOISE
-        ),
-        n,
-    )
-    y = yield dist.Normal(jnp.sin(x[:, 0]), 0.3)
-
-
-METHODS = {
+METHODS: dict[str, tuple[Callable, Callable]] = {
     "extended": (fb.linearize, by_slopes),
     "unscented": (fb.unscented, by_points(1.0, 0.0, None)),
-    "scaled": (lambda: fb.unscented(alpha=0.5, beta=2.0, kappa=1.0), by_points(0.5, 2.0, 1.0)),
+    "scaled": (lambda **given: fb.unscented(alpha=0.5, beta=2.0, kappa=1.0, **given), by_points(0.5, 2.0, 1.0)),
 }
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_pendulum(method: str) -> None:
+# -- a pendulum as a model ------------------------------------------------------------------------------------------
+
+SWING = 0.4 * np.array([[DT**3 / 3, DT**2 / 2], [DT**2 / 2, DT]])
+PENDULUM = Case(
+    np.array([1.5, 0.0]),
+    np.diag([0.2, 0.3]),
+    lambda x, t: np.stack([x[0] + DT * x[1], x[1] - 9.8 * DT * np.sin(x[0])]),
+    lambda x: SWING,
+    lambda x: np.sin(x[:1]),
+    lambda x: np.array([[0.09]]),
+    np.ma.masked_array(
+        np.sin(1.3 * np.cos(3 * DT * np.arange(STEPS))) + 0.3 * RANDOM.normal(size=STEPS),
+        np.isin(np.arange(STEPS), (4, 5)),
+    ),
+)
+
+
+@fb.model
+def pendulum(start, spread, noise, n):
+    x = yield dist.Markov(
+        dist.MultivariateNormal(start, spread),
+        lambda x: dist.MultivariateNormal(jnp.stack([x[0] + DT * x[1], x[1] - 9.8 * DT * jnp.sin(x[0])]), SWING),
+        n,
+    )
+    y = yield dist.Normal(jnp.sin(x[:, 0]), noise)
+
+
+def swinging(y: np.ndarray = PENDULUM.y) -> fb.Joint:
+    return pendulum(PENDULUM.m, PENDULUM.P, 0.3, len(y)).condition(y=y)
+
+
+@pytest.mark.parametrize(("method", "passes"), [("extended", 1), ("extended", 4), ("unscented", 3), ("scaled", 1)])
+def test_pendulum(method: str, passes: int) -> None:
     """Smoothed moments and the evidence, with two observations that are missing."""
-    interpretation, moments = METHODS[method]
-    case = pendulum()
-    expected = recursion(case, moments)
-    post = pendulum_model(STEPS).condition(y=case.y)
-    with interpretation():
-        log_evidence, marginal = post.log_evidence(), post.marginal("x")
-    assert marginal.exactness.marks == (f"projected({interpretation()})",) == log_evidence.exactness.marks
+    make, line = METHODS[method]
+    own = make(iterations=passes)
+    expected = iterated(PENDULUM, line, passes)
+    with own:
+        log_evidence, marginal = swinging().log_evidence(), swinging().marginal("x")
+    assert marginal.exactness.marks == (f"projected({own})",) == log_evidence.exactness.marks
     np.testing.assert_allclose(float(log_evidence), expected.log_evidence, rtol=1e-9)
     np.testing.assert_allclose(marginal.mean("x").data, expected.smoothed[0], atol=1e-9)
     np.testing.assert_allclose(marginal.covariance("x").data, expected.smoothed[1], atol=1e-9)
+
+
+# -- bearings as a chain of factors ---------------------------------------------------------------------------------
+
+MOVE = np.eye(4) + DT * np.eye(4, k=2)
+PUSH = 0.3 * RANDOM.normal(size=(STEPS, 4))  # a control of each step
+WANDER = 0.1 * (np.eye(4) + 0.3)
+bearing = fb.lift(lambda up, right: jnp.arctan(up / right))
+SENSORS = np.array([[-1.0, 0.5], [1.0, 1.0]])
+
+
+def angles(x: np.ndarray) -> np.ndarray:
+    """Bearings from both sensors, by logarithms, which have complex steps."""
+    away = x[:2] - SENSORS
+    return np.stack([np.arctan(away[k, 1] / away[k, 0]) for k in range(2)])
+
+
+BEARINGS = Case(
+    np.array([0.3, -1.5, 0.5, 0.2]),
+    np.diag([0.1, 0.2, 0.3, 0.1]),
+    lambda x, t: MOVE @ x + PUSH[t - 1],
+    lambda x: WANDER * 0.1,
+    angles,
+    lambda x: np.diag([0.01, 0.04]),
+    np.ma.masked_array(RANDOM.normal(size=(STEPS + 1, 2)) * 0.1 + angles(np.array([0.3, -1.5])), False),
+)
+BEARINGS.y[0] = np.ma.masked
+
+
+def tracker(y: np.ndarray, engine: Callable = np.asarray, method: str | None = None) -> fb.Chain:
+    """The chain from one step before the first observation, with axes of y before that of time as a batch."""
+    x, x_next = fb.Variable("x", fb.Reals[4]), fb.Variable("x_next", fb.Reals[4])
+    names = ("b", "t")[-(y.ndim - 1) :]
+    seen = [
+        dist.Normal(bearing(x_next[1] - s[1], x_next[0] - s[0]), scale)(fb.Array(engine(y[..., k]), names))
+        for k, (s, scale) in enumerate(zip(SENSORS, (0.1, 0.2), strict=True))
+    ]
+    push = fb.Array(engine(PUSH), ("t",), fb.Reals[4])
+    move = dist.MultivariateNormal(engine(MOVE) @ x + push, engine(0.1 * WANDER))("x_next")
+    start = dist.MultivariateNormal(engine(BEARINGS.m), engine(BEARINGS.P))("x")
+    return fb.Chain(init=start, factor=seen[0] * seen[1] * move, time="t", step={"x": "x_next"}, method=method)
+
+
+@pytest.mark.parametrize("method", ["extended", "unscented"])
+def test_bearings(method: str) -> None:
+    """Filtered and smoothed moments of a chain with a control for each step."""
+    make, line = METHODS[method]
+    expected = smoother(BEARINGS, line)
+    chain = tracker(np.asarray(BEARINGS.y[1:]))
+    with make():
+        filtered, smooth, log_evidence = chain.filter(), chain.smooth(), chain.log_evidence()
+    np.testing.assert_allclose(float(log_evidence), expected.log_evidence, rtol=1e-9)
+    for found, (mean, covariance) in ((filtered, expected.filtered), (smooth, expected.smoothed)):
+        np.testing.assert_allclose(found.mean("x_next").data, mean[1:], atol=1e-9)
+        np.testing.assert_allclose(found.covariance("x_next").data, covariance[1:], atol=1e-9)
+    np.testing.assert_allclose(smooth.initial.mean("x").data, expected.smoothed[0][0], atol=1e-9)
+    assert filtered.exactness.marks == (f"projected({make()})",)
+
+
+@pytest.mark.parametrize("method", ["extended", "unscented"])
+def test_iterated_filter(method: str) -> None:
+    """Each update is linearised again at its own result."""
+    make, line = METHODS[method]
+    expected = smoother(BEARINGS, line, updates=5).filtered
+    with make(iterations=5):
+        filtered = tracker(np.asarray(BEARINGS.y[1:])).filter()
+    np.testing.assert_allclose(filtered.mean("x_next").data, expected[0][1:], atol=1e-9)
+    np.testing.assert_allclose(filtered.covariance("x_next").data, expected[1][1:], atol=1e-9)

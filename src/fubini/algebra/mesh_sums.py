@@ -61,7 +61,12 @@ def _triangles(problem: Node, placed: Placed, is_unknown: Callable[[Leaf], bool]
 
 def without_rows(roots: Iterable[Node], sums: Iterable[Node], placed: Placed) -> bool:
     """Whether these nodes read nothing on a mesh but by these sums."""
-    known, reads = set(sums), False
+    return not rows_beside(roots, sums, placed)
+
+
+def rows_beside(roots: Iterable[Node], sums: Iterable[Node], placed: Placed) -> set[Leaf]:
+    """The arrays on a mesh that nodes read beside these sums."""
+    known, read = set(sums), set[Leaf]()
 
     def descend(this: Node) -> bool:
         return this not in known and reads_rows(this.leaves, placed)
@@ -77,5 +82,6 @@ def without_rows(roots: Iterable[Node], sums: Iterable[Node], placed: Placed) ->
         )
 
     for this in walk(*roots, descend=descend, parts=parts):
-        reads = reads or (this.kind == "get" and reads_rows((this.args[0],), placed))
-    return not reads
+        if this.kind == "get" and reads_rows((this.args[0],), placed):
+            read.update(leaf for leaf in (this.args[0], *this.args[0].of) if leaf in placed)
+    return read

@@ -18,6 +18,7 @@ from fubini.base.arrays import Data
 lax: Any = jax.lax  # its functions tell nothing of Data
 tree_map: Callable[..., Any] = jax.tree_util.tree_map
 numpy_of_jax: Any = jnp
+untyped_jax: Any = jax
 
 Placed = Mapping[Leaf, NamedSharding]
 
@@ -65,12 +66,36 @@ class Spread(NamedTuple):
     def _local(self, function: Callable[..., Any], out: PartitionSpec, arrays: Any) -> Any:
         along = PartitionSpec(self.axes)
         local = jax.shard_map(function, mesh=self.mesh, in_specs=along, out_specs=out, check_vma=False)
-        return local(*tree_map(self._filled, arrays))
+        return local(*tree_map(partial(filled, parts=self.parts), arrays))
 
-    def _filled(self, array: Data) -> Data:
-        """With zeros at the end, so that each device has as many rows."""
-        lacking = -len(array) % self.parts
-        return numpy_of_jax.pad(array, [(0, lacking), *[(0, 0)] * (array.ndim - 1)]) if lacking else array
+
+def filled(array: Data, parts: int) -> Data:
+    """Rows with zeros at the end, so that each of so many parts has as many."""
+    lacking = -len(array) % parts
+    return numpy_of_jax.pad(array, [(0, lacking), *[(0, 0)] * (array.ndim - 1)]) if lacking else array
+
+
+def count_devices() -> int:
+    """How many devices there are, in all processes."""
+    return untyped_jax.device_count()
+
+
+def in_blocks(array: Data, parts: int) -> Data:
+    """Rows in so many parts [part, row, …], with zeros at the end."""
+    return filled(array, parts).reshape(parts, -1, *array.shape[1:])
+
+
+def over_auto_axes(function: Callable[[Any], Data], arrays: Any) -> Data:
+    """A function of traced arrays, the same on each device, whose parts the compiler places as it finds best.
+
+    Arrays may have types that say how they lie: axes that are Explicit.
+    """
+    for leaf in jax.tree_util.tree_leaves(arrays):
+        mesh = untyped_jax.typeof(leaf).sharding.mesh
+        if mesh.explicit_axes:
+            everywhere = NamedSharding(mesh, PartitionSpec())
+            return untyped_jax.sharding.auto_axes(function, axes=mesh.explicit_axes, out_sharding=everywhere)(arrays)
+    return function(arrays)
 
 
 def spread_indices(nodes: Iterable[Node], placed: Placed) -> dict[Index, Spread]:

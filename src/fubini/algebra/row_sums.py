@@ -53,15 +53,18 @@ class Passes:
 
 
 def sum_rows(
-    terms: Mapping[str, Node], known: Mapping[Leaf, Any], constant: Constant
+    terms: Mapping[str, Node], known: Mapping[Leaf, Any], constant: Constant, in_part: bool = False
 ) -> tuple[dict[str, Node], Passes, dict[str, NeedsRows]]:
-    """The terms with their sums over rows as numbers, how the rows were read, and the terms that need all rows."""
+    """The terms with their sums over rows as numbers, how the rows were read, and the terms that need all rows.
+
+    Where some term needs all rows, none are read any more, unless what can be summed of it is asked for.
+    """
     streams = {leaf: data for leaf, data in known.items() if isinstance(data, Stream)}
     new, passes, numbers = dict(terms), list[int](), 0
     while True:
         reduction = Reduction(streams, known)
         planned = {name: reduction.rewritten(term) for name, term in new.items() if term.leaves & set(streams)}
-        if reduction.blocked or not reduction.sums:
+        if not reduction.sums or (reduction.blocked and not in_part):
             why = {name: reduction.why(term) for name, term in new.items() if term.leaves & set(streams)}
             errors = {name: error for name, error in why.items() if error is not None}
             return new, Passes(tuple(passes), numbers), errors

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
 from fubini.algebra.axes import Axes, aligned, taken
 from fubini.algebra.binding import opened_once
 from fubini.algebra.build import factors_in
 from fubini.algebra.node import Index, Node
+from fubini.algebra.placement import count_devices, in_blocks, over_auto_axes
 from fubini.algebra.ranges import is_whole
-from fubini.base.arrays import Data
+from fubini.base.arrays import Data, is_traced
 from fubini.numerics.arithmetic import constant, one_hot, recomputed, scanned, taken_from, triangle, xp_of
 from fubini.numerics.least_squares import LinearRecursions, Unknowns
 from fubini.numerics.sparse_least_squares import SparseRows
@@ -79,7 +82,7 @@ class Rows:
     def triangle(self) -> Data:
         """U of [A b] = Q U, of a problem without a frame: of rows over devices, that of the triangles of each."""
         if self.spread is None:
-            return self._triangle(self._parts())
+            return self._triangle_of_blocks(self._parts())
         scales, offset, slopes = self._parts()
         shared = [columns for columns, _ in slopes if columns.ndim == 1]  # the same in each row
         own = [columns for columns, _ in slopes if columns.ndim > 1]
@@ -92,6 +95,19 @@ class Rows:
         rows = self.spread.on_each(local, scales, offset, own, [numbers for _, numbers in slopes])
         rows = rows.reshape(-1, self.width + 1)
         return triangle(_largest_first(rows))
+
+    def _triangle_of_blocks(self, parts: Parts) -> Data:
+        """U of rows that may lie on devices in a way that is not known yet: that of triangles of as many blocks."""
+        blocks = count_devices() if is_traced(parts.scales, parts.offset) else 1
+        if blocks == 1:
+            return self._triangle(parts)
+
+        def compute(parts: Parts) -> Data:
+            parts, over = parts.blocks(blocks)
+            rows = jax.vmap(self._triangle, in_axes=(over,))(parts).reshape(-1, self.width + 1)
+            return triangle(_largest_first(rows))
+
+        return over_auto_axes(compute, parts)
 
     def _triangle(self, parts: Parts) -> Data:
         """U of these rows, from one part of them after another."""
@@ -155,6 +171,13 @@ class Parts(NamedTuple):
             (c if c.ndim == 1 else taken_from(c, start, size), taken_from(n, start, size)) for c, n in self.slopes
         )
         return Parts(taken_from(self.scales, start, size), taken_from(self.offset, start, size), tuple(slopes))
+
+    def blocks(self, count: int) -> tuple[Parts, Parts]:
+        """Rows of a problem without a frame as so many blocks, with rows of zeros at the end; and which have blocks."""
+        cut = partial(in_blocks, parts=count)
+        slopes = tuple((c if c.ndim == 1 else cut(c), cut(n)) for c, n in self.slopes)
+        over = tuple((None if c.ndim == 1 else 0, 0) for c, _ in self.slopes)
+        return Parts(cut(self.scales), cut(self.offset), slopes), Parts(0, 0, over)
 
 
 def _largest_first(rows: Data) -> Data:

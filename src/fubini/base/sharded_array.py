@@ -95,10 +95,11 @@ class ShardedArray(DistantArray):
         return (self.data,), self.shape
 
     @classmethod
-    def tree_unflatten(cls, shape: tuple[int, ...], children: tuple) -> ShardedArray:
+    def tree_unflatten(cls, shape: tuple[int, ...], children: tuple) -> Any:
+        """Inside a program it is an array of its own length."""
         new = object.__new__(cls)
         new.data, new.shape = children[0], shape
-        return new
+        return new.entries() if is_traced(new.data) else new
 
 
 _RANGES: dict[tuple[int, tuple[int, ...]], Range] = {}  # by identity and shape, as long as the array is kept

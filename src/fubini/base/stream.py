@@ -140,7 +140,7 @@ class Stream(DistantArray):
         return self.rows
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        return _refuse_rows(stream=self)
+        return refuse_rows(stream=self)
 
     def __repr__(self) -> str:
         return f"Stream({self.name}, {self.dtype}[{','.join(map(str, self.shape))}])"
@@ -160,9 +160,10 @@ def blank_rows(leaf: Any) -> Any:
     return jnp.full(leaf.shape, jnp.nan if leaf.dtype.kind == "f" else -1, leaf.dtype)
 
 
-def _refuse_rows(*_: Any, stream: Stream) -> Any:
+def refuse_rows(*_: Any, stream: Stream) -> Any:
+    """Raise: the numbers of all rows were asked for."""
     raise NoRule(
-        f"a run of the model that reads all rows of {stream!r}",
+        f"an answer that reads all rows of {stream!r}",
         expected="a question whose answer depends on sums over its rows alone",
         nearest="densities of latents, evidence, marginals, modes and draws of latents are such",
         advice="ask it of a model of some of the rows, np.load(…)[:1000] say",
@@ -170,9 +171,9 @@ def _refuse_rows(*_: Any, stream: Stream) -> Any:
 
 
 ROWS = Primitive("rows_of_stream")
-ROWS.def_impl(_refuse_rows)
+ROWS.def_impl(refuse_rows)
 ROWS.def_abstract_eval(lambda *, stream: ShapedArray(stream.shape, jax.dtypes.canonicalize_dtype(stream.dtype)))
-mlir.register_lowering(ROWS, _refuse_rows)
+mlir.register_lowering(ROWS, refuse_rows)
 
 
 class Pass:
@@ -199,25 +200,14 @@ class Pass:
                 if not self.start + have:
                     raise _one_shot(stream.name)
                 raise _wrong_rows(stream.name, stream.rows, f"{self.start + have:,} came", self.start + have)
-            self._waiting.append(self._checked(chunk))
+            chunk = checked(stream, chunk)
+            self._hash.update(chunk.data.cast("B") if chunk.size else b"")
+            self._waiting.append(chunk)
             have += len(chunk)
         whole = self._waiting[0] if len(self._waiting) == 1 else np.concatenate(self._waiting)
         self._waiting = [whole[count:]] if have > count else []
         self.start += count
         return whole[:count]
-
-    def _checked(self, chunk: np.ndarray) -> np.ndarray:
-        stream = self.stream
-        if chunk.shape[1:] != stream.shape[1:] or not chunk.ndim or chunk.dtype.kind not in "biuf":
-            raise DataError(
-                f"a chunk of {stream.name}, of shape {chunk.shape} and dtype {chunk.dtype}",
-                expected=f"numbers in rows of shape {stream.shape[1:]}, as in the first chunk",
-            )
-        if chunk.dtype.kind == "f" and stream.dtype.kind != "f":
-            raise DataError(f"a chunk of {stream.name} with {chunk.dtype}", expected="whole numbers, as in the first")
-        chunk = np.ascontiguousarray(chunk, stream.dtype)
-        self._hash.update(chunk.data.cast("B") if chunk.size else b"")
-        return chunk
 
     def _end(self) -> None:
         """Raise unless these were all rows, and those of the passes before."""
@@ -233,6 +223,18 @@ class Pass:
                 advice="keep the source as it is while questions are asked; a function draws from a fixed seed",
             )
         stream._digest = digest
+
+
+def checked(stream: Stream, chunk: np.ndarray) -> np.ndarray:
+    """Rows that came, as numbers of the stream's own kind, one row after another in memory."""
+    if chunk.shape[1:] != stream.shape[1:] or not chunk.ndim or chunk.dtype.kind not in "biuf":
+        raise DataError(
+            f"a chunk of {stream.name}, of shape {chunk.shape} and dtype {chunk.dtype}",
+            expected=f"numbers in rows of shape {stream.shape[1:]}, as in the first chunk",
+        )
+    if chunk.dtype.kind == "f" and stream.dtype.kind != "f":
+        raise DataError(f"a chunk of {stream.name} with {chunk.dtype}", expected="whole numbers, as in the first")
+    return np.ascontiguousarray(chunk, stream.dtype)
 
 
 def _wrong_rows(name: str, rows: int, nearest: str, count: int | None = None) -> DataError:

@@ -30,6 +30,11 @@ class Source(Protocol):
         """The kind of its numbers."""
         ...
 
+    @property
+    def stretch(self) -> Callable[[int, int], np.ndarray] | None:
+        """Reads the rows from one to another; None where rows come in order alone."""
+        ...
+
     def chunks(self, size: int) -> Iterator[np.ndarray]:
         """The rows in order, about so many at a time."""
         ...
@@ -77,10 +82,14 @@ class ArraySource:
         array = reading(name, open_array)
         self.shape, self.dtype = tuple(array.shape), np.dtype(array.dtype)
 
+    def stretch(self, start: int, stop: int) -> np.ndarray:
+        """The rows from one to another."""
+        return reading(self.name, lambda: np.array(self._open()[start:stop]))
+
     def chunks(self, size: int) -> Iterator[np.ndarray]:
         (count, *_) = self.shape
         for start in range(0, count or 0, size):
-            yield reading(self.name, lambda start=start: np.array(self._open()[start : start + size]))
+            yield self.stretch(start, start + size)
 
 
 class NumpySource(ArraySource):
@@ -110,6 +119,8 @@ class NumpySource(ArraySource):
 
 class ParquetSource:
     """The columns of a Parquet file, or those that are named; one column alone has no second axis."""
+
+    stretch = None
 
     def __init__(self, path: Path, columns: Sequence[str] | None) -> None:
         self.name, self.path = f"{path}", path
@@ -146,6 +157,8 @@ class ParquetSource:
 
 class FunctionSource:
     """A function that returns an iterator of chunks, a new one at each call."""
+
+    stretch = None
 
     def __init__(self, function: Callable[[], Any]) -> None:
         self.name = f"the function {getattr(function, '__name__', function)}"

@@ -17,7 +17,7 @@ from jax.core import eval_context
 from fubini.algebra.axes import Axes, aligned
 from fubini.algebra.constant_parts import QUICK, largest
 from fubini.algebra.evaluation import Evaluation
-from fubini.algebra.mesh_sums import without_rows
+from fubini.algebra.mesh_sums import rows_beside, without_rows
 from fubini.algebra.node import Index, Leaf, Node
 from fubini.base.arrays import Data, double_precision, in_force, is_jax, is_traced
 from fubini.base.domains import Bint, Domain, Real, merge_inputs
@@ -144,8 +144,11 @@ class Expression(Value):
 
     @cached_property
     def _known(self) -> tuple[Leaf, ...]:
-        """The leaves of numbers that it does not take as arguments."""
-        return tuple(leaf for leaf in self.reader.known if leaf in self.node.leaves and leaf not in self.slots)
+        """The leaves of numbers that it does not take as arguments; of rows on a mesh those that no sum stands for."""
+        used = {leaf for leaf in self.reader.known if leaf in self.node.leaves and leaf not in self.slots}
+        placed = self.reader.placed
+        gone = placed.keys() - rows_beside([self.node], self._sums, placed) if placed else ()
+        return tuple(leaf for leaf in self.reader.known if leaf in used and leaf not in gone)
 
     @cached_property
     def _sums(self) -> dict[Node, Axes]:

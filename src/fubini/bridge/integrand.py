@@ -14,6 +14,7 @@ from fubini.integrate.latent_modes import with_height
 from fubini.integrate.marginal_orders import ending_with
 from fubini.integrate.search import Latent, PartialElimination, Search, work
 from fubini.read.jaxpr_reader import Reader
+from fubini.read.row_numbers import sum_rows_that_remain
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,9 +31,24 @@ class Integrand:
     def plan(self, names: Iterable[Name], last: tuple[Name, ...] = ()) -> Plan:
         """Plan to integrate out as many of these as can be, in an order that ends with `last` where these are given."""
         latents = self._asked(names)
+        first = {name: latent for name, latent in latents.items() if self._has_rows(latent.leaf) and name not in last}
+        if not self.reader.rows:
+            return self.planned(self._search(self.terms, latents, last))
+        rows = Search(first).best(self.terms)  # first what has a number for each row of a stream, so that sums are left
+        others = {name: latent for name, latent in latents.items() if name not in first}
+        final = self._search(sum_rows_that_remain(rows.terms, self.reader), others, last)
+        blocked = {**rows.blocked, **final.blocked}
+        return self.planned(PartialElimination(final.terms, (*rows.steps, *final.steps), blocked))
+
+    def _search(
+        self, terms: tuple[Node, ...], latents: Mapping[str, Latent], last: tuple[Name, ...]
+    ) -> PartialElimination:
         if last:
-            return self.planned(ending_with(self.terms, latents, last))  # type: ignore[arg-type]
-        return self.planned(Search(latents).best(self.terms))
+            return ending_with(terms, latents, last)  # type: ignore[arg-type]
+        return Search(latents).best(terms)
+
+    def _has_rows(self, leaf: Leaf) -> bool:
+        return any(leaf.shape[:1] == rows.shape[:1] for rows in self.reader.rows)
 
     def plan_of_maximum(self, names: Iterable[Name]) -> Plan:
         """The same for the greatest value over these names."""

@@ -3,6 +3,11 @@
 The states of a step are in rows and sequences in columns, so that a step is one sum of products over short rows. What
 does not depend on the step before is computed for all steps at once. Whether a product of positive weights may have
 left the range of the dtype is known afterwards; then the ways go by logarithms (`chain_logarithms`).
+
+A weight that left the range need not matter, as where a datum is far from what most states would give. If each state may
+follow each, with weights m_ij of at least δ of the greatest, what comes after a step has weights β_i = Σ_j m_ij x_j that
+differ by 1/δ at most between states: what was lost of one is no more than tiny/δ of the evidence. And where both ways are
+known, it is no more than tiny over the mass of α · β.
 """
 
 from __future__ import annotations
@@ -35,12 +40,18 @@ BLOCK = 4  # steps whose moves are counted at once: the counts are read and writ
 
 class LinearChain(NamedTuple):
     """The weights of a chain over their greatest, what a weight of 1 was multiplied by for that, the logarithm of what
-    was taken out, and for each step the log-distance below the greatest at which weights that enter it are in range."""
+    was taken out, and for each step the log-distance below the greatest at which weights that enter it are in range.
+
+    `is_near` says that all possible moves are in range, and no weight of zero is in units far above the greatest;
+    `is_full` that all moves are possible, none of them far below the greatest.
+    """
 
     weights: ChainLogs
     scales: ChainLogs
     log: Data
     room: Data
+    is_near: Data
+    is_full: Data
 
 
 def to_linear(weights: ChainWeights) -> LinearChain:
@@ -58,8 +69,17 @@ def to_linear(weights: ChainWeights) -> LinearChain:
     length = weights.ones.seen.shape[0]
     first, moves, seen = (jnp.squeeze(top, own) for top, own in zip(tops, axes, strict=True))
     moves = length * moves[0] if moves.shape[0] == 1 else jnp.sum(moves, axis=0)
-    room = jnp.broadcast_to(2 * SAFE_LOG[seen.dtype.name] + moves_least + seen_least, (length,))
-    return LinearChain(ChainLogs(*data), ChainLogs(*scales), first + moves + jnp.sum(seen, axis=0), room)
+    safe_log = SAFE_LOG[seen.dtype.name]
+    room = jnp.broadcast_to(2 * safe_log + moves_least + seen_least, (length,))
+    zeros = [
+        jnp.max(jnp.where(one > 0, NONE, log - top), initial=NONE)
+        for one, log, top in zip(weights.ones, weights.logs, tops, strict=True)
+    ]
+    tiny = math.log(np.finfo(seen.dtype).tiny)
+    is_near = jnp.all(moves_least >= tiny) & jnp.all(jnp.stack(zeros) <= safe_log / 2)
+    is_full = jnp.all(moves_least >= -safe_log / 2) & jnp.all(weights.ones.moves > 0)
+    log = first + moves + jnp.sum(seen, axis=0)
+    return LinearChain(ChainLogs(*data), ChainLogs(*scales), log, room, is_near, is_full)
 
 
 def _ahead(now: Data, move: Data) -> Data:
@@ -78,8 +98,8 @@ def _behind(later: Data, move: Data) -> Data:
 
 
 class Forward(NamedTuple):
-    """The evidence, and whether it was in range; what was taken out at each step; and, if they are kept, the weights
-    of the states that enter a step, and of those after its moves."""
+    """The evidence, and whether every weight was in range; what was taken out at each step; and, if they are kept, the
+    weights of the states that enter a step, and of those after its moves."""
 
     evidence: Evidence
     safe: Data
@@ -133,13 +153,15 @@ def backward(chain: LinearChain) -> Backward:
 
 class BothWays(NamedTuple):
     """Both ways; what products of their weights are to be multiplied by to be the weight of the evidence, before the
-    first step and at each; and whether all of it was in range for the evidence and its derivatives."""
+    first step and at each; whether every weight that they need was in range; and whether what was not is of no account
+    for the evidence and its slopes."""
 
     there: Forward
     back: Backward
     begin_scale: Data
     scale: Data
     safe: Data
+    is_whole: Data
 
 
 def both_ways(chain: LinearChain) -> BothWays:
@@ -165,9 +187,10 @@ def both_ways(chain: LinearChain) -> BothWays:
         return jnp.where(possible, weight, otherwise) / jnp.where(possible & (whole > 0), whole, 1.0)
 
     enough = math.sqrt(float(np.finfo(mass.dtype).tiny) * 16 * there.ahead.shape[1])
-    is_enough = jnp.all(((mass >= enough * there.tops) & (begin_mass >= enough)) | ~possible)
+    is_enough = (mass >= enough * there.tops) & (begin_mass >= enough)
     begin_scale, scale = quotient(begin_mass, begin_far), quotient(mass, each_far)
-    return BothWays(there, back, begin_scale, scale, there.safe & is_enough)
+    safe = there.safe & jnp.all(is_enough | ~possible)
+    return BothWays(there, back, begin_scale, scale, safe, chain.is_near & jnp.all(is_enough & possible))
 
 
 # -- evidence -------------------------------------------------------------------------------------------------------
@@ -175,20 +198,20 @@ def both_ways(chain: LinearChain) -> BothWays:
 
 def evidence(weights: ChainWeights, drops_small: bool) -> Evidence:
     """The evidence of each sequence; its derivatives are by one way forward and backward."""
-    if not is_open():
-        return _graded_evidence(drops_small, weights)
-    return _in_range(forward(to_linear(weights), keep=False), weights, drops_small)
+    return _in_range(weights, drops_small) if is_open() else _graded_evidence(drops_small, weights)
 
 
-def _in_range(found: Forward, weights: ChainWeights, drops_small: bool) -> Evidence:
+def _in_range(weights: ChainWeights, drops_small: bool) -> Evidence:
+    chain = to_linear(weights)
+    found = forward(chain, keep=False)
     if drops_small:
         return found.evidence
-    return if_in_range(found.safe, lambda: found.evidence, lambda: evidence_by_logs(weights))
+    return if_in_range(found.safe | chain.is_full, lambda: found.evidence, lambda: evidence_by_logs(weights))
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _graded_evidence(drops_small: bool, weights: ChainWeights) -> Evidence:
-    return _in_range(forward(to_linear(weights), keep=False), weights, drops_small)
+    return _in_range(weights, drops_small)
 
 
 @_graded_evidence.defjvp
@@ -206,7 +229,8 @@ def evidence_and_slopes(weights: ChainWeights, drops_small: bool) -> tuple[Evide
     in_linear_weights = found.there.evidence, _slopes(chain, found)
     if drops_small:
         return in_linear_weights
-    return jax.lax.cond(found.safe, lambda: in_linear_weights, lambda: evidence_and_slopes_by_logs(weights))
+    safe = found.safe | found.is_whole
+    return jax.lax.cond(safe, lambda: in_linear_weights, lambda: evidence_and_slopes_by_logs(weights))
 
 
 def _slopes(chain: LinearChain, found: BothWays) -> ChainLogs:

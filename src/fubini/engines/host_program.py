@@ -13,6 +13,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from fubini.base.distant import is_distant
 from fubini.base.jaxprs import inner_program, scan_counts
 from fubini.base.sharded_array import sharding_on_mesh
 from fubini.engines import host_random as random
@@ -75,7 +76,9 @@ class HostPrograms:
                 self._kept.clear()
             self._kept[kind] = self._program(*arguments)
         program = self._kept[kind]
-        return self.compiled(*arguments) if program is None else program(*arguments)
+        if program is None or any(read and is_distant(leaf) for leaf, read in zip(leaves, program.reads, strict=True)):
+            return self.compiled(*arguments)
+        return program(*arguments)
 
     def _program(self, *arguments: Any) -> HostProgram | None:
         try:
@@ -97,11 +100,15 @@ class HostProgram:
         work, steps = _cost(self.program)
         if work > MOST_WORK or steps > MOST_STEPS:
             raise Unsupported(f"{work:.0f} operations, {steps:.0f} calls")
+        inputs = {v for equation in _needed(self.program) for v in equation.invars if not hasattr(v, "val")}
+        inputs |= {v for v in self.program.outvars if not hasattr(v, "val")}
+        self.reads = [v in inputs for v in self.program.invars]  # which of the arguments
 
     def __call__(self, *arguments: Any) -> Any:
         leaves = jax.tree_util.tree_leaves(arguments)
+        given = [leaf if read else np.zeros(()) for leaf, read in zip(leaves, self.reads, strict=True)]
         with np.errstate(all="ignore"):
-            results = _run(self.program, self.constants, _numbers(self.program.invars, leaves))
+            results = _run(self.program, self.constants, _numbers(self.program.invars, given))
         return self.structure.unflatten([np.array(result) for result in results])  # none is an argument, or part of one
 
 

@@ -166,6 +166,9 @@ class Gaussian(Factor):
 
     # -- what every factor supplies ---------------------------------------------------------------------------------
 
+    def _leading_names(self, field: str) -> tuple[Name, ...]:
+        return self.vector_names if field == "vector" else self.matrix_names
+
     def _renamed(self, names: Mapping[Name, Name]) -> Gaussian:
         def new(name: Name) -> Name:
             return names.get(name, name)

@@ -162,6 +162,9 @@ class Table(Factor):
 
     # -- what every factor supplies ---------------------------------------------------------------------------------
 
+    def _leading_names(self, field: str) -> tuple[Name, ...]:
+        return self.names if np.ndim(self.__dict__[field]) else ()
+
     def _renamed(self, names: Mapping[Name, Name]) -> Table:
         inputs = {names.get(name, name): domain for name, domain in self.inputs.items()}
         return Table._of(self.pair, inputs, self.exactness)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
+from itertools import islice
 from typing import Any, NamedTuple
 
 import jax
@@ -26,7 +27,9 @@ from fubini.infer.target import Free, FreeDensity, Shapes, Target
 from fubini.infer.target_points import by_name, flattened
 from fubini.infer.transitions import Transition, Transitions
 
+STEPS = 5000  # of a stochastic optimisation
 STRETCHES = 20  # of an optimisation, between which progress is shown
+MOST_NUMBERS = 1 << 21  # of the data of a stretch
 RATE = 0.05  # of Adam, at the start
 NARROW = float(np.exp(-2.0))  # scales at the start
 PARAMETERS = ("free_auto_loc", "free_auto_scale")  # as numpyro calls them
@@ -102,8 +105,11 @@ def laplace(target: Target) -> Transitions:
     return _independent_draws("laplace", target, fit)
 
 
-def svi(target: Target, steps: int = 5000, particles: int = 16, progress: bool = True) -> Transitions:
-    """Make the sampler of the independent normals nearest to a density, by numpyro's stochastic optimisation."""
+def svi(target: Target, steps: int = STEPS, particles: int = 16, progress: bool = True) -> Transitions:
+    """Make the sampler of the independent normals nearest to a density, by numpyro's stochastic optimisation.
+
+    A density that is estimated from some of the data at a time is so in each step from others.
+    """
 
     def fit(key: Data) -> tuple[Data, Data]:
         fitted, _ = fit_independent_normals(key, target, steps, particles, progress)
@@ -118,22 +124,36 @@ def fit_independent_normals(
     """Find means and scales that raise the ELBO; also, the ELBO along the way."""
     first, second = jax.random.split(key)
     start = flattened(_start(first, target), target.shapes)
-    init, update, parameters = _optimisation(target.log_density, _shapes(target), steps, particles)
+    init, update, update_by_samples, parameters = _optimisation(target.log_density, _shapes(target), steps, particles)
     state, elbos = init(second, start, target.numbers), []
     made = STRETCHES * max(steps // STRETCHES, 1)
     with tqdm(total=made, disable=not progress, desc="svi: fitting", unit="iteration") as bar:
-        for _ in range(STRETCHES):
-            state, elbo = update(state, target.numbers)
+        for samples in _samples(key, target, made):
+            if samples is None:
+                state, elbo = update(state, target.numbers)
+            else:
+                state, elbo = update_by_samples(state, target.numbers[:-1], samples)
             elbos.append(np.asarray(elbo))
             bar.update(len(elbo))
     return parameters(state), np.concatenate(elbos)
 
 
+def _samples(key: Data, target: Target, steps: int) -> Iterator[Any]:
+    """For each stretch of an optimisation the data of its steps, where a density is estimated from some; else None."""
+    if target.samples is None:
+        yield from [None] * STRETCHES
+        return
+    size = sum(array.size for array in target.numbers[-1])
+    count = max(1, min(steps // STRETCHES, MOST_NUMBERS // max(1, size)))
+    seed = int(jax.random.randint(key, (), 0, 2**31 - 1))
+    yield from islice(target.samples(seed, count), -(-steps // count))
+
+
 @lru_cache(maxsize=64)
 def _optimisation(
     log_density: FreeDensity, shapes: Shapes, steps: int, particles: int
-) -> tuple[Callable, Callable, Callable]:
-    """The start and a stretch of numpyro's mean-field optimisation, and what it fitted; compiled once for a density."""
+) -> tuple[Callable, Callable, Callable, Callable]:
+    """The start and stretches of numpyro's mean-field optimisation, and what it fitted; compiled once for a density."""
     size = sum(math.prod(shape) for _, shape in shapes)
 
     import optax
@@ -159,7 +179,14 @@ def _optimisation(
         state, losses = jax.lax.scan(lambda state, _: method.update(state, numbers), state, length=count)
         return state, -losses
 
-    return init, jax.jit(update), lambda state: tuple(map(method.get_params(state).get, PARAMETERS))
+    def update_by_samples(state: Any, numbers: Any, samples: Any) -> tuple[Any, Data]:
+        state, losses = jax.lax.scan(lambda state, own: method.update(state, (*numbers, own)), state, samples)
+        return state, -losses
+
+    def parameters(state: Any) -> tuple[Any, ...]:
+        return tuple(map(method.get_params(state).get, PARAMETERS))
+
+    return jax.jit(init), jax.jit(update), jax.jit(update_by_samples), parameters
 
 
 def _start(key: Data, target: Target) -> Free:

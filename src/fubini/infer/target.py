@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -29,13 +29,15 @@ FAR = 1000.0, 10.0  # nats below the best chain, and times its own, at which a c
 class Target:
     """log p of unconstrained numbers by name, of these shapes; `numbers` are the data that it reads.
 
-    `prior`, where there is one, makes draws of them for each of some keys.
+    `prior`, where there is one, makes draws of them for each of some keys. Where the density is estimated from some of
+    the data at a time, these are the last of the numbers, and `samples` of a seed and a count gives others [step, …].
     """
 
     shapes: Mapping[str, tuple[int, ...]]
     log_density: FreeDensity
     numbers: Any
     prior: Callable[[Data], Free | None] | None = None
+    samples: Callable[[int, int], Iterator[Any]] | None = None
 
     @property
     def size(self) -> int:

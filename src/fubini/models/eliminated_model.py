@@ -30,6 +30,7 @@ from fubini.base.distant import is_distant
 from fubini.base.domains import Domain
 from fubini.base.interpretations import interpret
 from fubini.base.semirings import sum_product
+from fubini.base.stream import refuse_rows
 from fubini.bridge.described import described
 from fubini.bridge.indexed_density import plan_of
 from fubini.bridge.parameter import nodes_of
@@ -77,6 +78,7 @@ class EliminatedModel(Shown):
 
     def __init__(self, model: FlatModel, plan: Plan) -> None:
         self.model, self.plan = model, plan
+        self._leaves = tuple(model.reading.reader.known)
         self._on_device: dict[bool, Any] = {}
         self._evidence: dict[bool, Data] = {}  # by precision, where no latent remains
 
@@ -141,6 +143,17 @@ class EliminatedModel(Shown):
         """Whether some of its numbers stay where they are, over several devices say."""
         return is_distant(*self.reading.reader.known.values())
 
+    @cached_property
+    def latents_of_rows(self) -> tuple[str, ...]:
+        """Eliminated latents whose distribution reads all rows of a stream, one number for each: none is drawn."""
+        left_out: list[str] = []
+        unread = set(self.reading.reader.rows)
+        for step in reversed(self.plan.integrals):
+            if unread and nodes_of(step).leaves & unread:
+                left_out.extend(map(str, step.names))
+                unread |= {self.reading.sites[name] for name in step.names}
+        return tuple(left_out)
+
     # -- questions ---------------------------------------------------------------------------------------------------
 
     def log_prob(self, **values: Any) -> Data:
@@ -158,6 +171,8 @@ class EliminatedModel(Shown):
         The draws are arrays by name, with axes of a batch in front, or ArviZ data.
         """
         require_key(key)
+        if self.latents_of_rows:
+            refuse_rows(stream=next(iter(self.reading.reader.rows.values())))
         given, batch = self._given(arrays_of(draws, self.names), self.names)
         if not batch:
             return self.draw_all(key, given)
@@ -285,10 +300,10 @@ class EliminatedModel(Shown):
 
     @property
     def _known(self) -> list[Data]:
-        return list(self.reading.reader.known.values())
+        return [self.reading.reader.known[leaf] for leaf in self._leaves]
 
     @property
-    def numbers(self) -> tuple[list[Data], list[Data]]:
+    def numbers(self) -> tuple[Any, ...]:
         """The data, and the nodes that they alone decide."""
         return self._known, [] if self.is_traced else [axes.data for axes in self._prepared]
 
@@ -300,7 +315,7 @@ class EliminatedModel(Shown):
         return Evaluation(self._arrays(values, known), before, xp)
 
     def _arrays(self, values: Mapping[str, Data], known: list[Data]) -> Any:
-        return self.reading.arrays(values, dict(zip(self.reading.reader.known, known, strict=True)))
+        return self.reading.arrays(values, dict(zip(self._leaves, known, strict=True)))
 
     def log_density(self, values: Mapping[str, Data], numbers: Any = None, xp: Any = jnp) -> Data:
         """log p(data, remaining latents); not a number where it is infinite: no integral is, nor a density."""
@@ -309,14 +324,19 @@ class EliminatedModel(Shown):
         return xp.where(total == xp.inf, xp.nan, total)
 
     def draw_eliminated(self, key: Data, values: Mapping[str, Data], numbers: Any = None) -> dict[str, Data]:
-        """Draw the latents that were eliminated given values of the remaining ones, the last one first."""
+        """Draw the latents that were eliminated given values of the remaining ones, the last one first.
+
+        One number for each row of a stream is too many: such latents are left out.
+        """
         known = dict(values)
         for place, step in enumerate(reversed(self.plan.integrals)):
+            if set(map(str, step.names)) & set(self.latents_of_rows):
+                continue
             evaluation = self.evaluation(known, numbers)
             leaves = [self.reading.sites[name] for name in step.names]
             new = drawn(step, leaves, jax.random.fold_in(key, place), evaluation)
             known.update((leaf.name, value) for leaf, value in new.items())
-        return {name: known[name] for name in self.reading.sites}
+        return {name: known[name] for name in self.reading.sites if name in known}
 
     # -- compiled ----------------------------------------------------------------------------------------------------
 
@@ -338,9 +358,7 @@ class EliminatedModel(Shown):
         leaves: dict[Leaf, Hashable] = {
             leaf: (name, leaf.shape, leaf.low, leaf.high) for name, leaf in reading.sites.items()
         }
-        leaves |= {
-            leaf: (place, leaf.shape, leaf.is_integer, leaf.is_test) for place, leaf in enumerate(reading.reader.known)
-        }
+        leaves |= {leaf: (place, leaf.shape, leaf.is_integer, leaf.is_test) for place, leaf in enumerate(self._leaves)}
         structure = Structure(leaves)
         try:
             parts = [structure.of(part) for part in (self.plan.terms, self.plan.integrals, self._parts)]
@@ -416,8 +434,9 @@ class EliminatedModel(Shown):
     def _numbers(self, float64: bool) -> Any:
         """The data on the device, in float64 or float32."""
         if float64 not in self._on_device:
-            known, prepared = self.numbers
-            self._on_device[float64] = list(map(jnp.asarray, known)), [in_force(jnp.asarray(n)) for n in prepared]
+            known, *others = self.numbers
+            rounded = ([in_force(jnp.asarray(n)) for n in each] for each in others)
+            self._on_device[float64] = list(map(jnp.asarray, known)), *rounded
         return self._on_device[float64]
 
 

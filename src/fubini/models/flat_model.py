@@ -68,6 +68,15 @@ class FlatModel(FlatJoint):
         return read(self)
 
     @cached_property
+    def in_part(self) -> FlatModel:
+        """The model for what is estimated from some of the rows of streams; itself where no term needs all rows."""
+        if not self.reading.reader.rows:
+            return self
+        model = FlatModel(self.joint)
+        model.__dict__["reading"] = self.reading.in_part
+        return model
+
+    @cached_property
     def density(self) -> IndexedDensity:
         """The density over its free sites, in index notation."""
         reading = self.reading

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -15,17 +16,14 @@ from jax.extend.core import Literal
 
 from fubini.algebra.evaluation import Evaluation
 from fubini.algebra.node import Leaf, Node
-from fubini.algebra.node_notation import written
-from fubini.algebra.row_sums import Passes, sum_rows
+from fubini.algebra.row_sums import Passes
 from fubini.base.arrays import Data, digest, double_precision, is_key, is_traced, trusting
 from fubini.base.distant import distant, is_unread
 from fubini.base.domains import Domain
-from fubini.base.stream import Stream
 from fubini.bridge.bounds import FamilyBounds
 from fubini.bridge.factor_reader import leaf_of
 from fubini.bridge.integrand import Integrand
 from fubini.distributions.density import Distribution
-from fubini.errors import NoRule
 from fubini.models.arguments import named_arrays
 from fubini.models.call_values import FlatJoint
 from fubini.models.chain_site import ChainPart
@@ -36,6 +34,7 @@ from fubini.models.site_terms import LateBounds, SitePart, SiteStatement, SiteTe
 from fubini.read import all_rules as all_rules
 from fubini.read.jaxpr_reader import Reader
 from fubini.read.leaf_arrays import LeafArrays
+from fubini.read.row_numbers import sum_rows_in_part, sum_rows_of_sites
 from fubini.read.symbolic_array import SymbolicArray, of_leaf
 
 
@@ -61,6 +60,14 @@ class Reading:
     def integrand(self) -> Integrand:
         """The terms, to be integrated over the free sites."""
         return Integrand(tuple(self.terms.values()), self.sites, self.domains, self.reader)  # type: ignore[arg-type]
+
+    @cached_property
+    def in_part(self) -> Reading:
+        """The same for what is estimated from some of the rows of streams: sums that no latent enters as numbers."""
+        reader = copy(self.reader)
+        reader.known, reader.rows = dict(reader.known), dict(reader.rows)
+        terms, passes = sum_rows_in_part(self.terms, reader)
+        return replace(self, terms=terms, reader=reader, answers={}, passes=passes)
 
     def log_density(self, values: Mapping[str, Data]) -> Data:
         """The log-density at values of the free sites."""
@@ -156,26 +163,9 @@ def _interpret(
     distributions = "\n".join(
         f"{one.name} {one.site.source.blueprint}" for one in statements if isinstance(one.site.source, Distribution)
     )
-    by_site, passes = _without_rows(by_site, reader)
+    by_site, passes = sum_rows_of_sites(by_site, reader)
     text = re.sub(r"0x[0-9a-f]+", "", f"{traced.jaxpr}\n{distributions}")
     return Reading(by_site, sites, domains, reader, text, terms.parts, terms.partial, terms.chains, passes=passes)
-
-
-def _without_rows(terms: Mapping[str, Node], reader: Reader) -> tuple[dict[str, Node], Passes | None]:
-    """The terms with their sums over rows of streams as numbers, and how these were read."""
-    streams = [leaf for leaf, data in reader.known.items() if isinstance(data, Stream)]
-    if not streams:
-        return dict(terms), None
-    new, passes, errors = sum_rows(terms, reader.known, lambda array: reader.constant(array).at)
-    for name, error in errors.items():
-        raise NoRule(
-            f"the term of {name!r}, which needs all rows of a stream",
-            expected="a density that sums over rows decide, none of which depends on latents",
-            nearest=f"{error.why}: {written(error.node)[:160]}",
-        )
-    for leaf in streams:
-        del reader.known[leaf]
-    return new, passes
 
 
 def _constant_parameters(traced: Any, statements: Sequence[SiteStatement]) -> Iterator[tuple[str, np.ndarray]]:

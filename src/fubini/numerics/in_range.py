@@ -55,7 +55,7 @@ def compiled(function: Callable[..., Any], key: tuple[Any, ...], *given: Any) ->
 
 def jitted(function: Callable[..., T]) -> Callable[..., T]:
     """The function compiled, for arrays that are known: the careful way once a fast result overflows."""
-    fast = cast(Callable[..., tuple[T, Data]], jax.jit(_hopeful(function)))
+    fast = cast(Callable[..., tuple[T, Data]], jax.jit(as_if_in_range(function)))
     careful = cast(Callable[..., T], jax.jit(function))
 
     def run(*given: Any) -> T:
@@ -66,14 +66,14 @@ def jitted(function: Callable[..., T]) -> Callable[..., T]:
 
 
 @cached_for_precision(2048)
-def _compiled(function: Callable[..., Any], key: tuple[Any, ...], is_hopeful: bool) -> Callable[..., Any]:
+def _compiled(function: Callable[..., Any], key: tuple[Any, ...], isas_if_in_range: bool) -> Callable[..., Any]:
     def answer(*given: Any) -> Any:
         return function(*key, *given)
 
-    return jax.jit(_hopeful(answer) if is_hopeful else answer)
+    return jax.jit(as_if_in_range(answer) if isas_if_in_range else answer)
 
 
-def _hopeful(function: Callable[..., T]) -> Callable[..., tuple[T, Data]]:
+def as_if_in_range(function: Callable[..., T]) -> Callable[..., tuple[T, Data]]:
     """The result as if everything was in range, and whether it was."""
 
     def run(*given: Any) -> tuple[T, Data]:

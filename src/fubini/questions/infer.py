@@ -25,6 +25,7 @@ from fubini.infer.checkpoint import Checkpoint
 from fubini.infer.driver import Schedule
 from fubini.infer.grid import is_worthwhile
 from fubini.infer.methods import LABELS, METHODS, Settings, require_method
+from fubini.infer.normal_approximation import STEPS
 from fubini.infer.nuts import NutsOptions
 from fubini.infer.nuts_warnings import warn_of_draws
 from fubini.infer.sampler import Draw, Sampler
@@ -34,6 +35,7 @@ from fubini.models.eliminated_model import EliminatedModel, eliminated
 from fubini.models.flat_model import FlatModel
 from fubini.models.options import require_options, whole_number
 from fubini.models.question_heads import exact_infer
+from fubini.models.sampled_rows import SampledRows
 from fubini.numerics.randomness import require_key
 from fubini.questions.arviz_groups import groups_of, to_arviz
 from fubini.questions.closed_form import require_evidence, require_numbers, require_proper
@@ -44,6 +46,7 @@ from fubini.questions.kept_draws import Keeper, KeeperInMemory, KeeperInStore, K
 from fubini.questions.label_choice import elimination_of
 from fubini.questions.numpyro_gibbs import discrete_gibbs
 from fubini.questions.sampler_target import target_of
+from fubini.terms.exactness import estimated
 
 PRIOR_DRAWS = 64
 IMPOSSIBLE = "such values are taken to be impossible; restrict the prior, or use a form that stays inside"
@@ -101,7 +104,12 @@ def infer(
         method = method or "nuts"
     first, second, third = split_apart(key, 3)
 
+    if method == "svi" and model.is_streamed:
+        model = model.in_part
+
     def beside(values: Mapping[str, np.ndarray], block: Block) -> dict[str, dict[str, np.ndarray]]:
+        if model.is_streamed and set(model.reading.sites) - set(values):
+            return {"deterministic": {}}
         return groups_of(third, model, values, log_likelihood, predictive, block)
 
     has_data = not (log_likelihood is False and predictive is False)
@@ -149,12 +157,20 @@ class Drawn(NamedTuple):
     eliminated: tuple[str, ...]
     method: str
     reason: str = ""
+    exactness: str = ""
+    not_drawn: tuple[str, ...] = ()  # latents whose distribution reads all rows of a stream
 
     @property
     def attributes(self) -> dict[str, Any]:
         """What ArviZ data say of the draws."""
         why = {"reason": self.reason} if self.reason else {}
-        return {"method": self.method, "eliminated": list(self.eliminated), **why}
+        more = {"exactness": self.exactness, "not_drawn": list(self.not_drawn)}
+        return {
+            "method": self.method,
+            "eliminated": list(self.eliminated),
+            **why,
+            **{k: v for k, v in more.items() if v},
+        }
 
 
 def draw_latents(model: FlatModel, keys: tuple[Data, Data, Data], schedule: Schedule, request: Request) -> Drawn:
@@ -162,11 +178,14 @@ def draw_latents(model: FlatModel, keys: tuple[Data, Data, Data], schedule: Sche
     key, first, second = keys
     method, settings, options = request.method, request.settings, request.options
     eliminated_model, reason = elimination_of(model, request.eliminate, "nuts" if options and not method else method)
+    eliminated_model = _by_some_rows(eliminated_model)
+    not_drawn = eliminated_model.latents_of_rows
     warn_of_restriction(key, eliminated_model)
     asked = f"infer(…) of {listed(eliminated_model.reading.sites)}"
     whole = Block(schedule.chains, schedule.kept)
     if request.store is None:
-        require_room(asked, *((*whole.lead, *domain.shape) for domain in eliminated_model.reading.domains.values()))
+        domains = eliminated_model.reading.domains.items()
+        require_room(asked, *((*whole.lead, *domain.shape) for name, domain in domains if name not in not_drawn))
     with within_memory(asked), model.precision():
         discrete = [name for name in eliminated_model.kept if eliminated_model.reading.domains[name].is_discrete]
         _require_fitting(discrete, method, options if settings.mesh is None else {**options, "mesh": settings.mesh})
@@ -190,10 +209,18 @@ def draw_latents(model: FlatModel, keys: tuple[Data, Data, Data], schedule: Sche
             require_proper(eliminated_model, eliminated_model.kept)
             kept, how = _continuous_draws(first, eliminated_model, chosen, settings, schedule, keeper)
         values = {} if isinstance(keeper, KeeperInStore) else recover(kept.values, whole)
-    drawn = Drawn(values, kept.info, eliminated_model.eliminated, how, reason)
+    marks = f"{estimated(eliminated_model.batch)}" if isinstance(eliminated_model, SampledRows) else ""
+    drawn = Drawn(values, kept.info, eliminated_model.eliminated, how, reason, marks, not_drawn)
     if isinstance(keeper, KeeperInStore):
         keeper.store.finish(**drawn.attributes)
     return drawn
+
+
+def _by_some_rows(eliminated_model: EliminatedModel) -> EliminatedModel:
+    """The same, its density estimated from some of the rows of streams at a time where few sums do not give it."""
+    rows = set(eliminated_model.reading.reader.rows)
+    reads_rows = any(term.leaves & rows for term in eliminated_model.plan.terms)
+    return SampledRows(eliminated_model, STEPS) if reads_rows else eliminated_model
 
 
 def _keeper(
@@ -252,7 +279,7 @@ def _label_sampler(eliminated_model: EliminatedModel, settings: Settings) -> tup
 
 def warn_of_restriction(key: Data, eliminated_model: EliminatedModel) -> None:
     """Warn where some draws of the model itself leave what its families allow, where that is not proved."""
-    if not eliminated_model.reading.reader.marks:
+    if not eliminated_model.reading.reader.marks or eliminated_model.model.is_streamed:
         return
     try:
         eliminated_model.model.prior.sample(key, (PRIOR_DRAWS,))
@@ -375,7 +402,7 @@ def _free_draws(
 def _recovered(
     key: Data, eliminated_model: EliminatedModel, kept: Mapping[str, Data], block: Block
 ) -> dict[str, np.ndarray]:
-    """Draws [chain, draw, …] of all sites."""
+    """Draws [chain, draw, …] of all sites; but those with a number for each row of a stream."""
     count = math.prod(block.lead)
     flat_kept = {name: value.reshape(count, *value.shape[2:]) for name, value in kept.items()}
     values = eliminated_model.draw_all(block.keys(key), flat_kept, float64=is_double_precision(), many=True)

@@ -22,6 +22,7 @@ from fubini.models.call_values import FlatJoint
 from fubini.models.eliminated_model import EliminatedModel
 from fubini.models.paths import flat, nested
 from fubini.models.sample import Chosen, Given
+from fubini.models.sampled_rows import SampledRows
 
 EMPTY: Mapping[str, Any] = MappingProxyType({})
 
@@ -108,9 +109,9 @@ def _density(eliminated_model: EliminatedModel, support: SupportTransform) -> Ca
     """The same function for the same model, so that what is compiled for it is used again."""
 
     def log_density(free: Mapping[str, Data], numbers: Any) -> Data:
-        leaves, constants = numbers
+        leaves, constants, *rows = numbers
         values, log_det = support.values(free, leaves)
-        return eliminated_model.log_density(values, constants) + log_det
+        return eliminated_model.log_density(values, (*constants, *rows)) + log_det
 
     return log_density
 
@@ -130,4 +131,8 @@ def target_of(eliminated_model: EliminatedModel) -> tuple[Target, SupportTransfo
         except NoRule:  # of an improper prior, or a family without draws
             return None
 
-    return Target(support.shapes(model), _density(shared, support), numbers, prior), support
+    samples = eliminated_model.rows_of_steps if isinstance(eliminated_model, SampledRows) else None
+    if samples is not None:  # last, for a sampler to replace
+        leaves, (known, prepared, rows) = numbers
+        numbers = (leaves, (known, prepared), rows)
+    return Target(support.shapes(model), _density(shared, support), numbers, prior, samples), support

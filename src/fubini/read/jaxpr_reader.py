@@ -26,6 +26,8 @@ from fubini.base.arrays import Data, digest, double_precision, is_key, is_traced
 from fubini.base.distant import DistantArray, distant, is_distant, is_unread
 from fubini.base.jaxprs import NESTED, inner_program
 from fubini.base.sharded_array import ShardedArray
+from fubini.base.stream import Stream
+from fubini.errors import FubiniError
 from fubini.read.affine_results import affine_result
 from fubini.read.fold import folded
 from fubini.read.kronecker_products import large_product
@@ -68,6 +70,8 @@ class Reader:
     def __init__(self, is_checked: bool = False) -> None:
         self.is_checked = is_checked
         self.known: dict[Leaf, np.ndarray] = {}
+        self.rows: dict[Leaf, Stream] = {}  # that are read chunk by chunk, where some term needs all of them
+        self.needs_rows: FubiniError | None = None  # why it does; None where some of the rows will do
         self.opaque: dict[Leaf, Opaque] = {}
         self.sums: dict[Node, Axes] = {}  # over rows on a mesh, in numbers
         self.placed: dict[Leaf, NamedSharding] = {}  # how arrays lie on a mesh

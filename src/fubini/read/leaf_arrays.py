@@ -10,6 +10,7 @@ from fubini.algebra.build import index
 from fubini.algebra.evaluation import Evaluation
 from fubini.algebra.node import Index, Leaf
 from fubini.base.arrays import Data
+from fubini.base.stream import refuse_rows
 from fubini.read.jaxpr_reader import Reader
 from fubini.read.symbolic_array import SymbolicArray
 
@@ -25,6 +26,8 @@ class LeafArrays(dict):
         known = self.reader.known.get(leaf)
         if known is not None:
             return known
+        if leaf in self.reader.rows:
+            refuse_rows(stream=self.reader.rows[leaf])
         made = self.reader.opaque[leaf]
         data = self[leaf] = made.function(*(self.whole(part) for part in made.operands))
         return data

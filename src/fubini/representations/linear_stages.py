@@ -170,28 +170,25 @@ def advance(
     linear = [promoted(terms[place]) for place in stage.linear]
     if not stage.moves:
         return known, _seen(stage, linear, known, now, cells, fit)
-    after = (*known, *stage.moves)
     size, new = _size(known), _size(stage.moves)
-    F = jnp.zeros((*cells.shape, new, size), cells.dtype)
+    F: Data = jnp.zeros((*cells.shape, new, size), cells.dtype)
     b, C = jnp.zeros((*cells.shape, new), cells.dtype), jnp.zeros((*cells.shape, new, new), cells.dtype)
-    at = places(stage.moves)
     for g, names in _grouped(stage, linear):
         moved = g.conditional(*names)
         rest = tuple(pair for pair in g.reals if pair[0] not in names)
-        rows = np.array([k for name in names for k in at[name]])
-        columns = _columns(rest, known)
-        F = F.at[..., rows[:, None], columns].set(cells.over(moved.slope, moved.names, 2))
-        b = b.at[..., rows].set(cells.over(moved.mean, moved.mean_names, 1))
-        C = C.at[..., rows[:, None], rows].set(cells.over(moved.covariance, moved.names, 2))
+        rows, columns = _spread(tuple((n, g.inputs[n]) for n in names), stage.moves), _spread(rest, known)
+        F = F + rows.T @ cells.over(moved.slope, moved.names, 2) @ columns
+        b = b + cells.over(moved.mean, moved.mean_names, 1) @ rows
+        C = C + rows.T @ cells.over(moved.covariance, moved.names, 2) @ rows
         remaining = g.sum(*names)
         if isinstance(remaining, Gaussian):
             now = given_information(now, *_information([remaining], known, cells))
     if fit is not None:
-        rows = np.array([k for name, _ in variables_of(stage, terms)[len(stage.names) :] for k in at[name]])
-        F = F.at[..., rows[:, None], _columns(stage.names, known)].set(-fit.slope)
-        b = b.at[..., rows].set(-fit.offset)
-        C = C.at[..., rows[:, None], rows].set(fit.covariance + fit.spread)
-    return after, with_linear(now, F, b, C)
+        rows = _spread(variables_of(stage, terms)[len(stage.names) :], stage.moves)
+        F = F - rows.T @ fit.slope @ _spread(stage.names, known)
+        b = b - fit.offset @ rows
+        C = C + rows.T @ (fit.covariance + fit.spread) @ rows
+    return (*known, *stage.moves), with_linear(now, F, b, C)
 
 
 def _grouped(stage: Stage, linear: Sequence[Factor]) -> list[tuple[Gaussian, tuple[Name, ...]]]:
@@ -212,10 +209,9 @@ def _seen(
     K, h = _information(linear, known, cells)
     if fit is not None:
         rows = rows_of(stage, fit)
-        columns = _columns(stage.names, known)
-        A = jnp.swapaxes(rows.matrix, -1, -2)
-        K = K.at[..., columns[:, None], columns].add(A @ rows.matrix)
-        h = h.at[..., columns].add((A @ rows.vector[..., None])[..., 0])
+        A = rows.matrix @ _spread(stage.names, known)
+        K = K + jnp.swapaxes(A, -1, -2) @ A
+        h = h + (rows.vector[..., None, :] @ A)[..., 0, :]
     return given_information(now, K, h)
 
 
@@ -224,9 +220,9 @@ def _information(gaussians: Sequence[Gaussian], known: Reals, cells: Cells) -> t
     size = _size(known)
     K, h = jnp.zeros((*cells.shape, size, size), cells.dtype), jnp.zeros((*cells.shape, size), cells.dtype)
     for g in gaussians:
-        columns = _columns(g.reals, known)
-        K = K.at[..., columns[:, None], columns].add(cells.spread(g.precision, 2))
-        h = h.at[..., columns].add(cells.spread(g.info, 1))
+        columns = _spread(g.reals, known)
+        K = K + columns.T @ cells.spread(g.precision, 2) @ columns
+        h = h + cells.spread(g.info, 1) @ columns
     return K, h
 
 
@@ -331,13 +327,16 @@ def _size(reals: Reals) -> int:
     return sum(map(len, places(reals).values()))
 
 
-def _columns(part: Reals, whole: Reals) -> np.ndarray:
-    """Where the elements of some variables stand among all."""
+def _spread(part: Reals, whole: Reals) -> np.ndarray:
+    """The matrix that takes the elements of some variables to their places among all: a product, as XLA has it fast."""
     at = places(whole)
-    return np.array([k for name, _ in part for k in at[name]], int)
+    columns = [k for name, _ in part for k in at[name]]
+    return np.eye(_size(whole), dtype=np.int8)[columns].reshape(len(columns), _size(whole))
 
 
 def part_of(now: Normal, known: Reals, part: Reals) -> Normal:
     """The moments of some of the variables, in their order."""
-    columns = _columns(part, known)
-    return Normal(now.mean[..., columns], now.covariance[..., columns[:, None], columns])
+    if part == known:
+        return now
+    columns = _spread(part, known)
+    return Normal(now.mean @ columns.T, columns @ now.covariance @ columns.T)

@@ -78,8 +78,8 @@ class LinearizedChain:
         return self._ask(Chain.final)
 
     def filter(self) -> Factor:
-        """The states given what came before them."""
-        return self._ask(Chain.filter)
+        """The states given what came before them, of which each update is iterated too."""
+        return self._ask(Chain.filter, self.filtering)
 
     def smooth(self, lag: int | None = None) -> Smoothed:
         """The states given everything, or given everything up to so many steps later."""
@@ -109,8 +109,8 @@ class LinearizedChain:
         *notes, last = plan.notes
         return replace(plan, notes=(*notes, f"{self.own}: {said_of(self.own)}", last), conversions=self._conversions())
 
-    def _ask(self, question: Callable[[Chain], Any]) -> Any:
-        linear = self.linear
+    def _ask(self, question: Callable[[Chain], Any], linear: Chain | None = None) -> Any:
+        linear = linear or self.linear
         with current().without(Linearize):
             return question(linear)
 
@@ -139,6 +139,15 @@ class LinearizedChain:
                 chain = self._passed(self._moments(chain))
             return chain
 
+    @cached_property
+    def filtering(self) -> Chain:
+        """The chain of steps that are linearised at what is known until then, each update as often as was asked for.
+
+        Bell and Cathey, The iterated Kalman filter update as a Gauss–Newton method, 1993.
+        """
+        with current().without(Linearize):
+            return self.linear if self.own.iterations == 1 else self._passed(None, self.own.iterations)
+
     def _moments(self, chain: Chain) -> tuple[tuple[Data, Data], tuple[Data, Data]]:
         """Means and covariances given everything: of the state before the first step, and of both of each step."""
         moments, names = chain.pair_moments()
@@ -148,10 +157,10 @@ class LinearizedChain:
         every = tuple(align(data, names, (time, *batch), k) for data, k in zip(both, (1, 2), strict=True))
         return first, every  # type: ignore[return-value]
 
-    def _passed(self, smooth: Any) -> Chain:
+    def _passed(self, smooth: Any, updates: int = 1) -> Chain:
         chain, own = self.chain, self.own
         terms = [terms_of(chain.init), terms_of(chain.factor)]
-        found = run(linear_steps, chain._outline, terms, *(smooth or ()), rule=own.rule, mark=own.mark)
+        found = run(linear_steps, chain._outline, terms, *(smooth or ()), rule=own.rule, mark=own.mark, updates=updates)
         first, later = (self._checked(part, where) for part, where in zip(found, (FIRST, LATER), strict=True))
         return chain.over(first, later)
 
@@ -194,13 +203,19 @@ def is_fitted(term: Factor) -> bool:
 
 
 def linear_steps(
-    outline: SequenceOutline, start: Sequence[Factor], terms: Sequence[Factor], *smooth: Any, rule: Any, mark: Exactness
+    outline: SequenceOutline,
+    start: Sequence[Factor],
+    terms: Sequence[Factor],
+    *smooth: Any,
+    rule: Any,
+    mark: Exactness,
+    updates: int,
 ) -> tuple:
     """The start and the steps with what is not linear fitted, each with the places where a fit has a density."""
     fit = fit_by_slopes if rule is None else fit_by_sigma_points(rule)
     start, terms = ([each for factor in group for each in terms_of(factor)] for group in (start, terms))
     plan = _plan(outline, start, terms)
-    first, later = fit_at(plan, smooth[0], smooth[1], fit) if smooth else fit_in_order(plan, fit)
+    first, later = fit_at(plan, smooth[0], smooth[1], fit) if smooth else fit_in_order(plan, fit, updates)
     length = {plan.outline.time: Bint[plan.outline.length]}
     return (
         _factor(plan.first, start, first, plan.cells, {}, mark),
@@ -279,16 +294,16 @@ def _plan(outline: SequenceOutline, start: Sequence[Factor], terms: Sequence[Fac
     return plan
 
 
-def fit_in_order(plan: Plan, fit: Fit) -> tuple[list[NoiseRows], list[NoiseRows]]:
+def fit_in_order(plan: Plan, fit: Fit, updates: int) -> tuple[list[NoiseRows], list[NoiseRows]]:
     """Each stage at the moments of the filter there."""
     outline, cells = plan.outline, plan.cells
-    known, now, first = _through(plan.first, plan.start, (), cells.nothing(), cells, fit)
+    known, now, first = _through(plan.first, plan.start, (), cells.nothing(), cells, fit, updates)
     begin = part_of(now, known, plan.before)
     cut = TimeSlices([slices(term, outline.time) for term in plan.terms])
     back = outline.links.moves_back
 
     def body(carry: Normal, parts: Any) -> tuple[Normal, list[NoiseRows]]:
-        known, now, rows = _through(plan.later, cut.at(parts), plan.before, carry, cells, fit)
+        known, now, rows = _through(plan.later, cut.at(parts), plan.before, carry, cells, fit, updates)
         return part_of(now, known, tuple((back[name], domain) for name, domain in plan.before)), rows
 
     _, later = jax.lax.scan(body, begin, cut.stacked, length=outline.length)
@@ -296,15 +311,18 @@ def fit_in_order(plan: Plan, fit: Fit) -> tuple[list[NoiseRows], list[NoiseRows]
 
 
 def _through(
-    stages: Sequence[Stage], terms: Sequence[Factor], known: Reals, now: Normal, cells: Cells, fit: Fit
+    stages: Sequence[Stage], terms: Sequence[Factor], known: Reals, now: Normal, cells: Cells, fit: Fit, updates: int
 ) -> tuple[Reals, Normal, list[NoiseRows]]:
-    """The moments after some stages, and the rows of those that were fitted."""
+    """The moments after some stages, and the rows of those that were fitted; what is seen, at its own update again."""
     rows: list[NoiseRows] = []
     for stage in stages:
-        line = fit_stage(stage, terms, known, now, cells, fit) if stage.fitted else None
+        after, then, line = known, now, None
+        for _ in range(updates if stage.fitted and not stage.moves else 1):
+            line = fit_stage(stage, terms, known, then, cells, fit) if stage.fitted else None
+            after, then = advance(stage, terms, known, now, cells, line)
         if line is not None:
             rows.append(rows_of(stage, line))
-        known, now = advance(stage, terms, known, now, cells, line)
+        known, now = after, then
     return known, now, rows
 
 

@@ -91,6 +91,11 @@ class _Plate(NamedTuple):
 
     name: Name
 
+    @property
+    def in_order(self) -> tuple[Name, ...]:
+        """Cells are taken one after another."""
+        return (self.name,)
+
 
 def _filtered(plate: _Plate, start: Sequence[Factor], bodies: Sequence[Factor]) -> Factor:
     (first,), (body,) = start, bodies

@@ -44,7 +44,7 @@ from fubini.show.picture import Picture
 from fubini.terms.exactness import estimated
 from fubini.terms.factor import Factor, substitute, terms_of, to_factor
 from fubini.terms.heads import PLOT, RECAST, exact_recast
-from fubini.terms.value import Value, to_value
+from fubini.terms.value import Array, Value, to_value
 
 NO_PLAN = Plan((), (), (), {}, {})
 
@@ -395,9 +395,9 @@ class Chain:
             start = [*terms_of(self.init), *past]
             return chain_conversions(outline, start, terms_of(self.factor), asked, self.links.before)
 
-    def _chosen(self, values: Mapping[str, Data]) -> dict[Name, Data]:
+    def _chosen(self, values: Mapping[str, Array]) -> dict[Name, Data]:
         names = (*self.links.before, *self.links.newest, *self.globals)
-        return {name: values[paths.key_of(name)] for name in names}
+        return {name: values[paths.key_of(name)].array for name in names}
 
     def explain(self) -> Explanation:
         """Explain the method by which questions go through the steps, and the plan of one step.

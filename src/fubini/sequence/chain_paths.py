@@ -67,15 +67,29 @@ class PathQuestion(NamedTuple):
         """Values for each cell that they are chosen for."""
         return {name: filled(value, self.fixed) for name, value in values.items()}
 
-    def answer(self, initial: Sequence[Data], path: Sequence[Data], shared: Sequence[Data]) -> dict[str, Data]:
+    def answer(self, initial: Sequence[Data], path: Sequence[Data], shared: Sequence[Data]) -> dict[str, Array]:
         """The states before the first step, those after each step with time in front, and global variables."""
-        lead = 0 if self.n is None else 1
-        values = (*initial, *(jnp.moveaxis(value, 0, lead) for value in path), *shared)
-        asked = (*self.steps.links.before, *self.steps.links.newest, *self.globals)
-        return {key_of(name): value for name, value in zip(asked, values, strict=True)}
+        steps, fixed, lead = self.steps, self.fixed, 0 if self.n is None else 1
+        path = [jnp.moveaxis(value, 0, lead) for value in path]
+        names = tuple(fixed)
+        in_time = (*names[:lead], steps.time, *names[lead:])
+        sizes: dict[Name, Domain] = {**fixed, steps.time: Bint[steps.length]}
+
+        def named(asked: Sequence[Name], values: Sequence[Data], axes: tuple[Name, ...]) -> dict[str, Array]:
+            pairs = zip(asked, values, strict=True)
+            return {key_of(name): Array._of(value, axes, sizes, self.domains[name]) for name, value in pairs}
+
+        ends = {**named(steps.links.before, initial, names), **named(self.globals, shared, names)}
+        return {**ends, **named(steps.links.newest, path, in_time)}
+
+    @property
+    def domains(self) -> dict[Name, Domain]:
+        """The domains of what is chosen."""
+        layout = self.layout
+        return {**self.steps.domains, **dict(layout.batch), **dict(layout.reals)}
 
 
-def _descended(question: PathQuestion, outline: SequenceOutline) -> dict[str, Data]:
+def _descended(question: PathQuestion, outline: SequenceOutline) -> dict[str, Array]:
     """A value for every state, the last first, each given those after it."""
     descent = _descent(question, outline)
     if descent is None:
@@ -98,7 +112,7 @@ def _descent(question: PathQuestion, outline: SequenceOutline) -> Descent | None
     return require_served(descent, outline, question.steps)
 
 
-def _followed(question: PathQuestion, descent: Descent) -> dict[str, Data]:
+def _followed(question: PathQuestion, descent: Descent) -> dict[str, Array]:
     """All states from the last ones, by their pointers."""
     last = question.last(descent.end)
     if question.n is not None:  # draws come first in answers, last in a descent
@@ -110,14 +124,14 @@ def _followed(question: PathQuestion, descent: Descent) -> dict[str, Data]:
     return question.answer([states[0] for states in every], [states[1:] for states in every], [])
 
 
-def _one_by_one(question: PathQuestion) -> dict[str, Data]:
+def _one_by_one(question: PathQuestion) -> dict[str, Array]:
     """One step after another."""
     steps, layout, fixed = question.steps, question.layout, question.fixed
     first, last, every, _ = scanned(steps, question.start, True)
     earlier = earlier_carries(first, every, steps)
 
     def named(data: Mapping[Name, Data]) -> dict[Name, Array]:
-        domains = {**steps.domains, **dict(layout.batch), **dict(layout.reals)}
+        domains = question.domains
         return {name: Array._of(value, tuple(fixed), fixed, domains[name]) for name, value in data.items()}
 
     before, newest = steps.links.before, steps.links.newest
@@ -151,7 +165,7 @@ def _shown(values: Mapping[Name, Array], layout: CarryLayout) -> dict[Name, Arra
     return {name: value for name, value in values.items() if name not in layout.hidden}
 
 
-def best(outline: SequenceOutline, start: Sequence[Factor], terms: Sequence[Factor]) -> dict[str, Data]:
+def best(outline: SequenceOutline, start: Sequence[Factor], terms: Sequence[Factor]) -> dict[str, Array]:
     """The states of greatest weight together."""
     steps = outline.steps(terms, max_product)
     if steps.layout(start).projects:
@@ -169,7 +183,7 @@ def best(outline: SequenceOutline, start: Sequence[Factor], terms: Sequence[Fact
 
 def drawn(
     outline: SequenceOutline, start: Sequence[Factor], terms: Sequence[Factor], key: Data, n: int
-) -> dict[str, Data]:
+) -> dict[str, Array]:
     """Draws of all states together."""
     steps = outline.steps(terms)
 

@@ -14,10 +14,11 @@ from fubini.base.domains import Domain
 from fubini.base.names import Name
 from fubini.base.semirings import Semiring, sum_product
 from fubini.eliminate.engine import engine_of, fixed, portable
-from fubini.factors.represent import keys_in_force, with_keys, without_keys
+from fubini.factors.represent import keys_in_force, represented, with_keys, without_keys
 from fubini.factors.tally import tallied
 from fubini.numerics.in_range import compiled
 from fubini.sequence.links import Links
+from fubini.sequence.over_mesh import Split, answer_on_each, on_auto_axes, split_of
 from fubini.sequence.steps import Steps, prepared
 from fubini.terms.factor import Factor
 
@@ -35,6 +36,11 @@ class SequenceOutline:
     drops_small: bool = False  # weights below the least positive number are zero
     kernels: str = ""  # fused kernels answer: "asked" by name, or "chosen", and the method what they do not serve
 
+    @property
+    def in_order(self) -> tuple[Name, ...]:
+        """The names whose values are not answered for one by one."""
+        return (self.time, *self.links.before, *self.links.after, *self.globals)
+
     def steps(self, terms: Sequence[Factor], semiring: Semiring = sum_product) -> Steps:
         """The steps over these terms."""
         ready = prepared(terms, semiring)
@@ -49,20 +55,34 @@ def run(question: Callable, outline: Any, factors: Sequence[Sequence[Factor]], *
     factors = [[fixed(factor) for factor in group] for group in factors]
     if engine != "numpy":
         factors = [[portable(factor) for factor in group] for group in factors]
-    options = tuple(sorted(static.items()))
-    if engine == "trace":
+    options, split = tuple(sorted(static.items())), None
+    if engine != "numpy" and represented() is None:
+        factors = [[on_auto_axes(factor) for factor in group] for group in factors]
+        split = split_of(factors, outline.in_order)
+    if engine == "trace" and split is None:
         return _counted(question, outline, *factors, *arrays, **static)
-    key, given = (question, outline, options), (tuple(map(tuple, factors)), arrays, keys_in_force())
+    key, given = (question, outline, options, split), (tuple(map(tuple, factors)), arrays, keys_in_force())
     with without_keys():
-        if engine == "xla":
+        if engine != "numpy":
             return compiled(_answered, key, *given)
         with double_precision():
             return jax.tree.map(np.asarray, compiled(_answered, key, *given))
 
 
-def _answered(question: Callable, outline: Any, options: tuple, factors: tuple, arrays: tuple, keys: Any) -> Any:
-    with with_keys(keys):
+def _answered(
+    question: Callable,
+    outline: Any,
+    options: tuple,
+    split: Split | None,
+    factors: tuple,
+    arrays: tuple,
+    keys: Any,
+) -> Any:
+    def answer(factors: Any, *arrays: Any) -> Any:
         return _counted(question, outline, *factors, *arrays, **dict(options))
+
+    with with_keys(keys):
+        return answer(factors, *arrays) if split is None else answer_on_each(answer, split, factors, *arrays)
 
 
 def _counted(question: Callable, *given: Any, **static: Any) -> Any:

@@ -74,6 +74,10 @@ class Term(Shown):
         for child in self.children:
             yield from child.leaves()
 
+    def _leading_names(self, field: str) -> tuple[Name, ...] | None:
+        """The names of the leading axes of one of its own arrays; None where they are not told."""
+        return None
+
     def rebuilt(self, leaves: Iterator[Data]) -> Self:
         """The same term over other leaves; nothing is validated."""
         return self._copied(lambda _: next(leaves), lambda child: child.rebuilt(leaves))

@@ -228,6 +228,9 @@ class Array(Value):
         """The approximations behind its numbers."""
         return self.mark
 
+    def _leading_names(self, field: str) -> tuple[Name, ...]:
+        return self.names
+
     @property
     def data(self) -> Data:
         """The numbers, named axes first."""

@@ -1,0 +1,81 @@
+"""Programs over rows on a mesh exchange few numbers, and fetch none of the rows."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import AxisType, NamedSharding, PartitionSpec
+
+import fubini as fb
+
+from .meshes import both_kinds, mesh_of
+from .plate_models import Case, cases
+from .watch import collectives, watched
+
+ROWS = 1_600
+CASES = cases(ROWS)
+
+
+def on_axes(kind: AxisType) -> Callable[[np.ndarray], jax.Array]:
+    """Rows over eight devices, by JAX itself."""
+    sharding = NamedSharding(mesh_of(kind, rows=8), PartitionSpec("rows"))
+    return lambda x: jax.device_put(jnp.asarray(x), sharding)
+
+
+def test_what_goes_over_all_rows_is_seen() -> None:
+    x = on_axes(AxisType.Auto)(CASES["normal"].observed)
+    with watched() as seen:
+        np.asarray(jax.jit(lambda x: jnp.sort(x)[3])(x))
+        np.asarray(x)
+    assert max(size for _, size in seen.collectives) >= ROWS
+    assert seen.fetched == [(ROWS,)]
+    with pytest.raises(AssertionError):
+        seen.require_few_numbers(ROWS)
+
+
+def of_arrays(case: Case, name: str) -> Callable[..., Any]:
+    """A density of data that are arguments of a compiled function."""
+
+    def ask(arguments: Any, observed: Any) -> Any:
+        post = case.model(*arguments).condition(y=observed)
+        return post.log_prob(w=jnp.array([0.4, -1.0, 2.0])) if name == "logistic" else post.log_evidence().data
+
+    return ask
+
+
+@both_kinds
+@pytest.mark.parametrize("padded", [True, False], ids=["padded", "even"])
+@pytest.mark.parametrize("name", ["normal", "regression", "logistic"])
+def test_data_that_are_traced_stay_where_they_are(name: str, padded: bool, kind: AxisType) -> None:
+    case, mesh = CASES[name], mesh_of(kind, rows=8)
+    place = (lambda x: fb.shard(x[1:], mesh, "rows")) if padded else on_axes(kind)
+    plain = (lambda x: jnp.asarray(x[1:])) if padded else jnp.asarray
+    with jax.enable_x64(True):
+        given, expected = (
+            (tuple(map(where, case.arguments)), where(case.observed.astype(float))) for where in (place, plain)
+        )
+        compiled = jax.jit(of_arrays(case, name))
+        assert all(size < ROWS / 8 for _, size in collectives(compiled.lower(*given).compile().as_text()))
+        np.testing.assert_allclose(compiled(*given), of_arrays(case, name)(*expected), rtol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["regression", "logistic"])
+def test_slopes_for_each_row_lie_with_the_row(name: str) -> None:
+    case, place = CASES[name], on_axes(AxisType.Explicit)
+
+    def slopes(arguments: Any, observed: Any) -> Any:
+        return jax.grad(of_arrays(case, name))(arguments, observed)
+
+    with jax.enable_x64(True):
+        given, expected = (
+            (tuple(where(x.astype(float)) for x in case.arguments), where(case.observed))
+            for where in (place, jnp.asarray)
+        )
+        compiled = jax.jit(slopes)
+        assert all(size < ROWS / 8 for _, size in collectives(compiled.lower(*given).compile().as_text()))
+        (own,), (whole,) = compiled(*given), jax.jit(slopes)(*expected)
+        assert own.sharding.shard_shape(own.shape) == (ROWS // 8, 3)
+        np.testing.assert_allclose(own, whole, rtol=1e-9, atol=1e-12)
