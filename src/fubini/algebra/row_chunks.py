@@ -1,10 +1,10 @@
-"""Sums over rows as numbers, by passes over the rows, chunk by chunk."""
+"""Sums over rows that data alone decide, and what each chunk of rows adds to them."""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,8 +15,9 @@ from fubini.algebra.build import ONE, get, index, plus
 from fubini.algebra.evaluation import Evaluation
 from fubini.algebra.node import Index, Leaf, Node
 from fubini.algebra.walk import rewrite
-from fubini.base.stream import Stream, read_together
+from fubini.base.arrays import Data
 from fubini.numerics.row_statistics import GroupedSquares, RowTotal, Squares
+from fubini.numerics.row_statistics_on_devices import grouped_squares, squares
 
 
 class RowSum(ABC):
@@ -37,6 +38,10 @@ class RowSum(ABC):
     @abstractmethod
     def add(self, state: Any, chunk: Chunk) -> None:
         """Add some rows."""
+
+    @abstractmethod
+    def part(self, chunk: Chunk) -> Sequence[Data]:
+        """What some rows add, as the state of other rows joins it; by a program for a device."""
 
     @abstractmethod
     def numbers(self, state: Any) -> list[np.ndarray]:
@@ -63,8 +68,15 @@ class Total(RowSum):
         return RowTotal()
 
     def add(self, state: RowTotal, chunk: Chunk) -> None:
+        state.add(self._sum(chunk))
+
+    def part(self, chunk: Chunk) -> Sequence[Data]:
+        whole = self._sum(chunk)
+        return whole, chunk.xp.zeros_like(whole)
+
+    def _sum(self, chunk: Chunk) -> Any:
         whole = closed("sum", (chunk.row, *self.over), chunk.node(self.body, self.row))
-        state.add(chunk.numbers(whole, self.axes))
+        return chunk.numbers(whole, self.axes)
 
     def numbers(self, state: RowTotal) -> list[np.ndarray]:
         return [np.asarray(state.total)]
@@ -120,21 +132,35 @@ class SquareSum(RowSum):
         return GroupedSquares(math.prod(self._sizes), self.width, self.is_centred)
 
     def add(self, state: Squares | GroupedSquares, chunk: Chunk) -> None:
+        columns, weight, group = self._rows_of(chunk)
+        if isinstance(state, Squares):
+            state.add(columns, weight)
+        else:
+            state.add(columns, weight, group)
+
+    def part(self, chunk: Chunk) -> Sequence[Data]:
+        columns, weight, group = self._rows_of(chunk)
+        if group is None:
+            return squares(columns, weight, self.is_centred)
+        return grouped_squares(columns, weight, group, math.prod(self._sizes), self.is_centred)
+
+    def _rows_of(self, chunk: Chunk) -> tuple[Any, Any, Any]:
+        """Columns [column, row], weights and groups of these rows, −1 where a row is in none."""
+        xp = chunk.xp
         batch = tuple(i for i in self.axes if i not in self.labels)
         rows = chunk.row.size * math.prod(i.size for i in batch)
         each = [chunk.array(data, self.row, (*batch, *dims)).reshape(rows, -1).T for data, dims in self.columns.items()]
-        columns = np.concatenate(each) if each else np.zeros((0, rows))
+        columns = xp.concatenate(each) if each else xp.zeros((0, rows))
         weight = None if self.weight is ONE else chunk.array(self.weight, self.row, batch).reshape(-1)
-        if isinstance(state, Squares):
-            state.add(columns, weight)
-            return
+        if not self.axes:
+            return columns, weight, None
         group: Any = 0
         outside: Any = False
         for i in self.axes:
             place = chunk.array(self.labels.get(i, index(i)), self.row, batch).astype(np.int64)
             group = group * i.size + place
             outside = outside | (place < 0) | (place >= i.size)
-        state.add(columns, weight, np.where(outside, -1, group).reshape(-1))
+        return columns, weight, xp.where(outside, -1, group).reshape(-1)
 
     def numbers(self, state: Squares | GroupedSquares) -> list[np.ndarray]:
         root = state.triangle if isinstance(state, Squares) else state.roots
@@ -154,9 +180,9 @@ class SquareSum(RowSum):
 class Chunk:
     """Some rows, and the values of nodes over them; `nodes` are those of other chunks of this size."""
 
-    def __init__(self, layout: Layout, start: int, arrays: Mapping[Leaf, Any]) -> None:
-        self.layout, self.row = layout, layout.row
-        self.evaluation = Evaluation({**arrays, layout.first: np.asarray(start)}, xp=np)
+    def __init__(self, layout: Layout, start: Any, arrays: Mapping[Leaf, Any], xp: Any = np) -> None:
+        self.layout, self.row, self.xp = layout, layout.row, xp
+        self.evaluation = Evaluation({**arrays, layout.first: xp.asarray(start)}, xp=xp)
 
     def node(self, of: Node, row: Index) -> Node:
         """The same over the rows of this chunk."""
@@ -173,15 +199,15 @@ class Chunk:
 
         return rewrite(of, change, layout.nodes.setdefault(row, {}))
 
-    def array(self, of: Node, row: Index, axes: tuple[Index, ...]) -> np.ndarray:
+    def array(self, of: Node, row: Index, axes: tuple[Index, ...]) -> Any:
         """The numbers of a node along the rows of this chunk and other indices."""
         return self.numbers(self.node(of, row), (self.row, *axes))
 
-    def numbers(self, of: Node, axes: tuple[Index, ...]) -> np.ndarray:
+    def numbers(self, of: Node, axes: tuple[Index, ...]) -> Any:
         """The numbers of a node of this chunk along these axes."""
         with np.errstate(all="ignore"):
             values = aligned(self.evaluation.of(of), axes)
-        return np.broadcast_to(values, tuple(i.size for i in axes))
+        return self.xp.broadcast_to(values, tuple(i.size for i in axes))
 
 
 class Layout:
@@ -191,41 +217,3 @@ class Layout:
         self.row, self.first = Index(size, "j"), Leaf("first row", (), is_integer=True)
         self.parts = {leaf: Leaf(leaf.name, (size, *leaf.shape[1:]), is_integer=leaf.is_integer) for leaf in leaves}
         self.nodes: dict[Index, dict[Node, Node]] = {}
-
-
-def read_sums(
-    sums: Sequence[RowSum], streams: Mapping[Leaf, Stream], known: Mapping[Leaf, Any]
-) -> tuple[dict[RowSum, list[np.ndarray]], list[int]]:
-    """The numbers of sums, by one pass over the rows of each length; and these lengths."""
-    lengths: dict[int, list[RowSum]] = {}
-    for one in sums:
-        lengths.setdefault(one.row.size, []).append(one)
-    values: dict[RowSum, list[np.ndarray]] = {}
-    for length, alike in lengths.items():
-        states = {one: one.start() for one in alike}
-        for chunk in _chunks(length, alike, streams, known):
-            for one, state in states.items():
-                one.add(state, chunk)
-        values |= {one: one.numbers(state) for one, state in states.items()}
-    return values, list(lengths)
-
-
-def _chunks(
-    length: int, sums: Sequence[RowSum], streams: Mapping[Leaf, Stream], known: Mapping[Leaf, Any]
-) -> Iterator[Chunk]:
-    """The rows of all streams of a length that sums read, and of other arrays with as many rows."""
-    used = frozenset[Leaf]().union(*(node.leaves for one in sums for node in one.nodes))
-    rows = {leaf: data for leaf, data in streams.items() if data.rows == length and leaf in used}
-    here: dict[Leaf, np.ndarray[Any, Any]] = {
-        leaf: data for leaf, data in known.items() if isinstance(data, np.ndarray) and leaf in used
-    }
-    tall = {leaf: data for leaf, data in here.items() if data.ndim and len(data) == length}
-    layouts: dict[int, Layout] = {}
-    for start, size, chunks in read_together(list(rows.values()), length):
-        layout = layouts.get(size)
-        if layout is None:
-            layout = layouts[size] = Layout(size, (*rows, *tall))
-        arrays: dict[Leaf, Any] = dict(here)
-        arrays |= {layout.parts[leaf]: chunk for leaf, chunk in zip(rows, chunks, strict=True)}
-        arrays |= {layout.parts[leaf]: data[start : start + size] for leaf, data in tall.items()}
-        yield Chunk(layout, start, arrays)

@@ -21,7 +21,8 @@ from fubini.algebra.binding import closed, inside, opened, opened_once, remade, 
 from fubini.algebra.build import ONE, add, equal, factors_in, index, multiply, negate, plus, power, scale, times
 from fubini.algebra.node import Index, Leaf, Node
 from fubini.algebra.ranges import bounds, is_whole
-from fubini.algebra.row_chunks import RowSum, SquareSum, Total, read_sums
+from fubini.algebra.row_chunks import RowSum, SquareSum, Total
+from fubini.algebra.row_passes import read_sums
 from fubini.algebra.sums import total
 from fubini.algebra.walk import rewrite, walk
 from fubini.base.stream import Stream
@@ -146,6 +147,12 @@ class Reduction:
             return self.sum_over(rows[0], tuple(i for i in over if i is not rows[0]), body)
         except NeedsRows as error:
             self.sums = sums
+            far = [leaf.shape for leaf in body.leaves if leaf in self.known and not self._is_known(leaf)]
+            if far:
+                why = (
+                    f"an array of shape {far[0]} is no stream, and its numbers are not here: it is traced, or on a mesh"
+                )
+                error = NeedsRows(error.node, why)
             self.blocked.append(error)
             return this
 

@@ -30,6 +30,7 @@ def draw_rows(streams: Sequence[Stream], count: int, seed: int) -> Iterator[Rows
     A pool is filled and shuffled, then another: from stretches at places of chance, or, where a source can only be
     gone over in order, from rows one after another.
     """
+    streams = [stream.placed(None) for stream in streams]  # each process draws the same
     rows, rng = streams[0].rows, np.random.default_rng(seed)
     width = max(math.prod(stream.shape[1:]) for stream in streams)
     pool = min(rows, max(count, NUMBERS // max(1, width)))

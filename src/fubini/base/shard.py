@@ -10,7 +10,9 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from fubini.base.arrays import Data, is_traced
 from fubini.base.distant import distant
+from fubini.base.row_places import RowPlaces
 from fubini.base.sharded_array import ShardedArray, auto_mesh
+from fubini.base.stream import Stream
 from fubini.errors import DomainError, UnknownName, closest, listed
 
 
@@ -19,7 +21,8 @@ def shard(x: Any, mesh: Mesh, *axes: str | None) -> Any:
 
     Data decide the mesh, as they decide the engine: models and factors that read the array are computed where its rows
     are. It may be an array, a memory map or a Zarr array: each process reads its own rows. A length that the devices
-    do not divide is padded, at no effect on any answer.
+    do not divide is padded, at no effect on any answer. Of an `fb.Stream` each process reads its share, chunk by chunk,
+    of which each of its devices sums a part.
 
     >>> mesh = jax.make_mesh((1,), ("rows",))
     >>> model = fb.JointNamed(dict(m=fb.dist.Normal(0.0, 1.0), y=lambda m: fb.dist.Normal(m, 1.0).expand([100])))
@@ -28,6 +31,8 @@ def shard(x: Any, mesh: Mesh, *axes: str | None) -> Any:
     0.495
     """
     _require_mesh(mesh)
+    if isinstance(x, Stream):
+        return _placed_stream(x, mesh, axes)
     if is_traced(x):
         raise DomainError(
             "fb.shard(…) of an array inside a compiled function",
@@ -47,6 +52,12 @@ def shard(x: Any, mesh: Mesh, *axes: str | None) -> Any:
     dtype = jax.dtypes.canonicalize_dtype(np.dtype(x.dtype if hasattr(x, "dtype") else np.asarray(x).dtype))
     data = jax.make_array_from_callback(padded, sharding, lambda where: _rows(x, where, shape, padded, dtype))
     return data if padded == shape else ShardedArray(data, shape)
+
+
+def _placed_stream(stream: Stream, mesh: Mesh, axes: tuple[str | None, ...]) -> Stream:
+    """A stream whose chunks are summed on the devices along an axis."""
+    _require_axes(mesh, axes, stream.shape[:1])
+    return stream.placed(RowPlaces(mesh, tuple(axis for axis in axes if axis is not None)))
 
 
 def _moved(record: ShardedArray, sharding: NamedSharding, padded: tuple[int, ...]) -> Any:

@@ -18,8 +18,9 @@ from xxhash import xxh3_128
 
 from fubini.base.arrays import Data
 from fubini.base.distant import DistantArray, Range, Test
+from fubini.base.row_places import RowPlaces
 from fubini.base.stream_sources import source_of
-from fubini.errors import DataError, DomainError, NoRule
+from fubini.errors import DataError, DomainError, NoRule, listed
 
 NUMBERS = 1 << 17  # of a chunk, unless its size is given
 
@@ -64,8 +65,19 @@ class Stream(DistantArray):
         kind = self.source.dtype.kind
         self.dtype = np.dtype({"f": np.float64, "b": np.bool_}.get(kind, np.int64))
         self.chunk = int(chunk) if chunk is not None else max(1, NUMBERS // max(1, math.prod(self.shape[1:])))
-        self.serial, self.passes = next(_serials), 0
+        self._begin(None)
+
+    def _begin(self, places: RowPlaces | None) -> None:
+        self.places, self.serial, self.passes = places, next(_serials), 0
+        self.share = (0, self.rows) if places is None else places.share(self.rows)  # what this process reads
         self._digest: bytes | None = None
+
+    def placed(self, places: RowPlaces | None) -> Stream:
+        """The same rows, summed elsewhere: each process reads its share of them."""
+        other = object.__new__(type(self))
+        other.source, other.shape, other.dtype, other.chunk = self.source, self.shape, self.dtype, self.chunk
+        other._begin(places)
+        return other
 
     @property
     def rows(self) -> int:
@@ -96,14 +108,16 @@ class Stream(DistantArray):
     @cached_property
     def range(self) -> Range:  # type: ignore[override]
         """The range of its entries: the first pass, which also looks for those that are no numbers."""
-        low, high, start = math.inf, -math.inf, 0
+        low, high, start = math.inf, -math.inf, self.share[0]
         for number, chunk in enumerate(self.read()):
             if chunk.size:
                 least, most = chunk.min(), chunk.max()  # NaN where any entry is
                 if not (np.isfinite(least) and np.isfinite(most)):
                     raise self._not_finite(number, start, chunk)
                 low, high, start = min(low, least), max(high, most), start + len(chunk)
-        return Range(float(low), float(high), True)
+        own = np.asarray([low, high], float)
+        each = [own] if self.places is None else [ends for (ends,) in self.places.gather([own])]
+        return Range(float(min(low for low, _ in each)), float(max(high for _, high in each)), True)
 
     def _not_finite(self, number: int, start: int, chunk: np.ndarray) -> DataError:
         """The error of an entry that is no number, by its chunk and row."""
@@ -118,7 +132,7 @@ class Stream(DistantArray):
         )
 
     def first_outside(self, test: Test, names: tuple[Hashable, ...] = ()) -> tuple[tuple[int, ...], Any] | None:
-        start = 0
+        start = self.share[0]
         for chunk in self.read():
             outside = np.logical_not(np.broadcast_to(np.asarray(test(chunk)), chunk.shape))
             if outside.any():
@@ -143,7 +157,8 @@ class Stream(DistantArray):
         return refuse_rows(stream=self)
 
     def __repr__(self) -> str:
-        return f"Stream({self.name}, {self.dtype}[{','.join(map(str, self.shape))}])"
+        where = "" if self.places is None else f" over {len(self.places.devices)} devices"
+        return f"Stream({self.name}, {self.dtype}[{','.join(map(str, self.shape))}]{where})"
 
     def tree_flatten(self) -> tuple[tuple, Stream]:
         return (), self
@@ -180,8 +195,8 @@ class Pass:
     """One pass over the rows of a stream, so many at a time; they must be those of the passes before."""
 
     def __init__(self, stream: Stream) -> None:
-        self.stream, self.start = stream, 0
-        self._chunks = stream.source.chunks(stream.chunk)
+        self.stream, (self.start, self.stop) = stream, stream.share
+        self._chunks = stream.source.chunks(stream.chunk, self.start, None if self.stop == stream.rows else self.stop)
         self._waiting: list[np.ndarray] = []
         self._hash = xxh3_128()
         stream.passes += 1
@@ -189,7 +204,7 @@ class Pass:
     def take(self, count: int) -> np.ndarray | None:
         """The next rows; None after the last."""
         stream = self.stream
-        count = min(count, stream.rows - self.start)
+        count = min(count, self.stop - self.start)
         if not count:
             self._end()
             return None
@@ -253,12 +268,28 @@ def _one_shot(name: str) -> DomainError:
 
 def read_together(streams: Sequence[Stream], rows: int) -> Iterator[tuple[int, int, list[np.ndarray]]]:
     """One pass over streams of so many rows: the number of the first row, how many come, and these rows of each."""
-    passes, start = [Pass(stream) for stream in streams], 0
+    passes, (start, stop) = [Pass(stream) for stream in streams], (0, rows)
+    if streams:
+        start, stop = streams[0].share
     size = min((stream.chunk for stream in streams), default=NUMBERS)
     while True:
         chunks = [one.take(size) for one in passes]  # asked at the end too, where changes are noticed
-        if start == rows:
+        if start == stop:
             return
-        count = min(size, rows - start)
+        count = min(size, stop - start)
         yield start, count, chunks  # type: ignore[misc]
         start += count
+
+
+def require_one_mesh(streams: Sequence[Stream]) -> RowPlaces | None:
+    """Where the rows of streams that are read together are summed; an error where these are two places."""
+    places = [stream.places for stream in streams]
+    if len(set(places)) > 1:
+        each = [f"{stream!r}" for stream in streams]
+        raise DomainError(
+            "rows of streams over two meshes",
+            expected="all streams of as many rows over one mesh, or none over any",
+            nearest=listed(each),
+            advice='fb.shard(stream, mesh, "rows") for each of them',
+        )
+    return places[0] if places else None

@@ -35,8 +35,8 @@ class Source(Protocol):
         """Reads the rows from one to another; None where rows come in order alone."""
         ...
 
-    def chunks(self, size: int) -> Iterator[np.ndarray]:
-        """The rows in order, about so many at a time."""
+    def chunks(self, size: int, start: int = 0, stop: int | None = None) -> Iterator[np.ndarray]:
+        """The rows in order from one to another, about so many at a time."""
         ...
 
 
@@ -86,10 +86,10 @@ class ArraySource:
         """The rows from one to another."""
         return reading(self.name, lambda: np.array(self._open()[start:stop]))
 
-    def chunks(self, size: int) -> Iterator[np.ndarray]:
-        (count, *_) = self.shape
-        for start in range(0, count or 0, size):
-            yield self.stretch(start, start + size)
+    def chunks(self, size: int, start: int = 0, stop: int | None = None) -> Iterator[np.ndarray]:
+        stop = int(self.shape[0]) if stop is None else stop  # type: ignore[arg-type]
+        for first in range(start, stop, size):
+            yield self.stretch(first, min(first + size, stop))
 
 
 class NumpySource(ArraySource):
@@ -100,15 +100,16 @@ class NumpySource(ArraySource):
         self.path, array = path, reading(self.name, self._open)
         self._offset = array.offset if array.flags.c_contiguous else None
 
-    def chunks(self, size: int) -> Iterator[np.ndarray]:
+    def chunks(self, size: int, start: int = 0, stop: int | None = None) -> Iterator[np.ndarray]:
         if self._offset is None:
-            yield from super().chunks(size)
+            yield from super().chunks(size, start, stop)
             return
         (count, *rest), width = self.shape, math.prod(self.shape[1:])
+        stop = int(count) if stop is None else stop  # type: ignore[arg-type]
         with reading(self.name, lambda: self.path.open("rb")) as file:
-            file.seek(self._offset)
-            for start in range(0, count, size):
-                rows = min(size, count - start)
+            file.seek(self._offset + start * width * self.dtype.itemsize)
+            for first in range(start, stop, size):
+                rows = min(size, stop - first)
                 chunk = reading(self.name, lambda rows=rows: np.fromfile(file, self.dtype, rows * width))
                 if len(chunk) < rows * width:
                     raise FileFormatError(
@@ -148,7 +149,10 @@ class ParquetSource:
             ) from error
         return parquet.ParquetFile(self.path)
 
-    def chunks(self, size: int) -> Iterator[np.ndarray]:
+    def chunks(self, size: int, start: int = 0, stop: int | None = None) -> Iterator[np.ndarray]:
+        return between(self._all(size), start, stop)
+
+    def _all(self, size: int) -> Iterator[np.ndarray]:
         batches = reading(self.name, lambda: self._opened().iter_batches(batch_size=size, columns=self.columns))
         while (batch := reading(self.name, lambda: next(batches, None))) is not None:
             parts = [batch.column(name).to_numpy(zero_copy_only=False) for name in self.columns]
@@ -164,12 +168,15 @@ class FunctionSource:
         self.name = f"the function {getattr(function, '__name__', function)}"
         self._function = function
         self._last: Any = None
-        first = next(self.chunks(0), None)
+        first = next(self._all(), None)
         if first is None:
             raise DataError(f"the rows of {self.name}", expected="chunks: arrays of some rows", nearest="no chunk came")
         self.shape, self.dtype = (None, *first.shape[1:]), first.dtype
 
-    def chunks(self, size: int) -> Iterator[np.ndarray]:
+    def chunks(self, size: int, start: int = 0, stop: int | None = None) -> Iterator[np.ndarray]:
+        return between(self._all(), start, stop)
+
+    def _all(self) -> Iterator[np.ndarray]:
         made = self._function()
         if not hasattr(made, "__iter__") and not hasattr(made, "__next__"):
             raise DomainError(
@@ -184,6 +191,19 @@ class FunctionSource:
             )
         self._last = made
         yield from map(np.asarray, made)
+
+
+def between(chunks: Iterator[np.ndarray], start: int, stop: int | None) -> Iterator[np.ndarray]:
+    """The rows from one to another of rows that can only be gone over from the first."""
+    first = 0
+    for chunk in chunks:
+        if stop is not None and first >= stop:
+            return
+        after = first + (len(chunk) if chunk.ndim else 1)
+        if after > start or first >= start:
+            lead, end = max(0, start - first), None if stop is None else stop - first
+            yield chunk if not lead and (end is None or after <= stop) else chunk[lead:end]  # type: ignore[operator]
+        first = after
 
 
 def reading(name: str, read: Callable[[], Any]) -> Any:

@@ -27,6 +27,16 @@ class RowTotal:
             self._lost = np.where(np.isfinite(new), (new - self.total) - part, 0.0)
         self.total = new
 
+    @property
+    def parts(self) -> list[np.ndarray]:
+        """What another sum is given to join this one."""
+        return [np.asarray(self.total, float), np.asarray(self._lost, float)]
+
+    def join(self, total: np.ndarray, lost: np.ndarray) -> None:
+        """Add the sum over other rows."""
+        self.add(total)
+        self.add(-lost)
+
 
 class Squares:
     """n, m and R of rows of columns; `is_centred` where squares are about the means, else m = 0 and RᵀR = Σ w a aᵀ."""
@@ -40,17 +50,29 @@ class Squares:
         count = float(columns.shape[1] if weights is None else weights.sum())
         if count == 0.0:
             return
-        between = np.zeros((len(columns), 0))
+        mean = self.mean
         if self.is_centred:
             mean = columns.mean(1) if weights is None else columns @ weights / count
             columns = columns - mean[:, None]
-            step = mean - self.mean
-            between = np.sqrt(self.count * count / (self.count + count)) * step[:, None]
-            self.mean = self.mean + step * (count / (self.count + count))
         if weights is not None:
             columns = columns * np.sqrt(weights)
+        self.join(count, mean, _square(columns))
+
+    @property
+    def parts(self) -> list[np.ndarray]:
+        """What other squares are given to join these."""
+        return [np.asarray(self.count), self.mean, self.triangle]
+
+    def join(self, count: float | np.ndarray, mean: np.ndarray, square: np.ndarray) -> None:
+        """Add other rows, by their n, m and R."""
+        count = float(count)
+        if count == 0.0:
+            return
+        step = mean - self.mean
+        between = np.sqrt(self.count * count / (self.count + count)) * step[:, None]
+        self.mean = self.mean + step * (count / (self.count + count))
         self.count += count
-        self.triangle = _triangle(np.concatenate([self.triangle.T, between, _square(columns).T], axis=1))
+        self.triangle = _triangle(np.concatenate([self.triangle.T, between, square.T], axis=1))
 
 
 class GroupedSquares:
@@ -67,23 +89,32 @@ class GroupedSquares:
         if not inside.all():
             columns, group = columns[:, inside], group[inside]
             weights = None if weights is None else weights[inside]
-        count = np.bincount(group, weights, groups).astype(float)
+        count, mean = np.bincount(group, weights, groups).astype(float), self.mean
         if self.is_centred:
             safe = np.where(count == 0, 1.0, count)[:, None]
             mean = np.stack([self._sum(column, weights, group) for column in columns], axis=1) / safe
             columns = columns - mean.T[:, group]
+        squares = np.zeros_like(self.squares)
+        for k in range(width):
+            for other in range(k, width):
+                squares[:, k, other] = squares[:, other, k] = self._sum(columns[k] * columns[other], weights, group)
+        self.join(count, mean, squares)
+
+    @property
+    def parts(self) -> list[np.ndarray]:
+        """What other squares are given to join these."""
+        return [self.count, self.mean, self.squares]
+
+    def join(self, count: np.ndarray, mean: np.ndarray, squares: np.ndarray) -> None:
+        """Add other rows, by their n, m and S."""
+        if self.is_centred:
             both = np.where(self.count + count == 0, 1.0, self.count + count)
             step = np.where(count[:, None] == 0, 0.0, mean - self.mean)
             share = self.count * count / both
             self.squares += share[:, None, None] * step[:, :, None] * step[:, None, :]
             self.mean += step * (count / both)[:, None]
         self.count += count
-        for k in range(width):
-            for other in range(k, width):
-                more = self._sum(columns[k] * columns[other], weights, group)
-                self.squares[:, k, other] += more
-                if other > k:
-                    self.squares[:, other, k] += more
+        self.squares += squares
 
     def _sum(self, values: np.ndarray, weights: np.ndarray | None, group: np.ndarray) -> np.ndarray:
         return np.bincount(group, values if weights is None else values * weights, len(self.count))

@@ -85,7 +85,11 @@ def without_rows(
     if not flat_joint.is_streamed:
         return over_draws(question, (), flat_joint, key, values, block)
     first = {name: value[0, 0] for name, value in values.items()}
-    shapes = jax.eval_shape(lambda: question(rebuild(flat_joint.tree, flat_joint.leaves), key, nested(first), ()))
+
+    def ask(values: Mapping[str, Data]) -> dict[str, Data]:
+        return question(rebuild(flat_joint.tree, flat_joint.leaves), key, nested(values), ())
+
+    shapes = jax.eval_shape(ask, first)
     answers: dict[str, np.ndarray] = {}
     for name in shapes:
         with suppress(NoRule):
