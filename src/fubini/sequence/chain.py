@@ -31,6 +31,7 @@ from fubini.factors.represent import (
 from fubini.numerics.randomness import require_key
 from fubini.sequence import chain_paths as paths
 from fubini.sequence import chain_questions as questions
+from fubini.sequence import over_time as over_time
 from fubini.sequence.chain_conversions import ChainConversions, chain_conversions, flat_carry
 from fubini.sequence.compiled import SequenceOutline, run
 from fubini.sequence.counted import Smoothed

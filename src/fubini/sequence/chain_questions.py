@@ -20,7 +20,7 @@ from fubini.base.names import Name
 from fubini.base.semirings import Semiring, sum_product
 from fubini.eliminate.forward import read
 from fubini.errors import EngineError, listed
-from fubini.factors.carry import Advance, CarryLayout, settled
+from fubini.factors.carry import Advance, CarryLayout, lightened, settled
 from fubini.factors.gaussian import Gaussian
 from fubini.factors.tally import Conversion, note, repeated, tallied
 from fubini.numerics.in_range import if_in_range
@@ -135,6 +135,8 @@ def finish(outline: SequenceOutline, factor: Factor, kept: Sequence[Name], layou
     """Normalise over the states kept; other states, hidden indices, and global variables are summed out."""
     factor = layout.shown(factor)
     states = (*outline.links.before, *outline.globals, *layout.hidden)
+    if layout.homogeneous and not layout.projects:
+        factor, _ = lightened(factor, states)  # of a long sequence the logarithms of weights are large
     gone = [name for name in states if name not in kept and name in factor.inputs]
     remaining = joined([factor.sum(*gone)]) if gone else factor
     return joined([remaining.normalize(*(name for name in remaining.inputs if name in kept))])

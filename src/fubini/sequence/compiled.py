@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -11,6 +12,7 @@ import numpy as np
 
 from fubini.base.arrays import double_precision, is_traced
 from fubini.base.domains import Domain
+from fubini.base.interpretations import current
 from fubini.base.names import Name
 from fubini.base.semirings import Semiring, sum_product
 from fubini.eliminate.engine import engine_of, fixed, portable
@@ -21,6 +23,8 @@ from fubini.sequence.links import Links
 from fubini.sequence.over_mesh import Split, answer_on_each, on_auto_axes, split_of
 from fubini.sequence.steps import Steps, prepared
 from fubini.terms.factor import Factor
+
+over_time: dict[Callable, Callable] = {}  # how questions are answered where time lies on a mesh
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,12 @@ class SequenceOutline:
         """The names whose values are not answered for one by one."""
         return (self.time, *self.links.before, *self.links.after, *self.globals)
 
+    @property
+    def in_stretches(self) -> tuple[Name, int] | tuple[()]:
+        """The time and its length, where the product of consecutive steps stands for them."""
+        is_projected = current().project is not None and len({domain.is_finite for _, domain in self.domains}) == 2
+        return () if self.links.lag > 1 or is_projected else (self.time, self.length)
+
     def steps(self, terms: Sequence[Factor], semiring: Semiring = sum_product) -> Steps:
         """The steps over these terms."""
         ready = prepared(terms, semiring)
@@ -58,7 +68,7 @@ def run(question: Callable, outline: Any, factors: Sequence[Sequence[Factor]], *
     options, split = tuple(sorted(static.items())), None
     if engine != "numpy" and represented() is None:
         factors = [[on_auto_axes(factor) for factor in group] for group in factors]
-        split = split_of(factors, outline.in_order)
+        split = split_of(factors, outline.in_order, *(outline.in_stretches if question in over_time else ()))
     if engine == "trace" and split is None:
         return _counted(question, outline, *factors, *arrays, **static)
     key, given = (question, outline, options, split), (tuple(map(tuple, factors)), arrays, keys_in_force())
@@ -78,8 +88,11 @@ def _answered(
     arrays: tuple,
     keys: Any,
 ) -> Any:
+    along = None if split is None else split.along
+    asked = question if along is None else partial(over_time[question], along)
+
     def answer(factors: Any, *arrays: Any) -> Any:
-        return _counted(question, outline, *factors, *arrays, **dict(options))
+        return _counted(asked, outline, *factors, *arrays, **dict(options))
 
     with with_keys(keys):
         return answer(factors, *arrays) if split is None else answer_on_each(answer, split, factors, *arrays)

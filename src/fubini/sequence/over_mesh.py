@@ -22,11 +22,34 @@ from fubini.terms.term import Term
 Groups = Sequence[Sequence[Factor]]
 
 
+class Along(NamedTuple):
+    """The axes of a mesh along which time lies, the devices along them, and how many steps the last lacks."""
+
+    axes: tuple[str, ...]
+    devices: int
+    lacking: int
+
+
 class Split(NamedTuple):
-    """Names whose values lie on different devices, each along axes of a mesh."""
+    """Names whose values lie on different devices, each along axes of a mesh; `time` is one of them, or None."""
 
     mesh: Any
     names: tuple[tuple[Name, tuple[str, ...]], ...]
+    time: Name | None = None
+    length: int = 1
+
+    @property
+    def along(self) -> Along | None:
+        """How time is split, if it is."""
+        if self.time is None:
+            return None
+        parts = self.parts(self.time)
+        return Along(dict(self.names)[self.time], parts, -self.length % parts)
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The axes along which all else lies."""
+        return tuple(axis for name, axes in self.names if name != self.time for axis in axes)
 
     def parts(self, name: Name) -> int:
         """The number of devices along the axes of a name."""
@@ -41,7 +64,7 @@ class Split(NamedTuple):
         return PartitionSpec(*(along.get(name) for name in axes or ()))
 
 
-def split_of(groups: Groups, unsplit: Sequence[Name]) -> Split | None:
+def split_of(groups: Groups, unsplit: Sequence[Name], time: Name | None = None, length: int = 1) -> Split | None:
     """The names along which factors lie on a mesh; None where none does, or a factor cannot be cut along them."""
     found: dict[Name, tuple[str, ...]] = {}
     mesh: Any = None
@@ -53,11 +76,13 @@ def split_of(groups: Groups, unsplit: Sequence[Name]) -> Split | None:
         for name, axes in zip(names, tuple(sharding.spec), strict=False):
             own = axes if isinstance(axes, tuple) else (axes,)
             used = {axis for other, taken in found.items() if other != name for axis in taken}
-            if axes is not None and name not in unsplit and not used & set(own):
+            if axes is not None and (name == time or name not in unsplit) and not used & set(own):
                 mesh = sharding.mesh
                 found.setdefault(name, own)
     kept = {name: axes for name, axes in found.items() if all(can_cut(term, name) for term in terms)}
-    return Split(mesh, tuple(kept.items())) if kept else None
+    if time in kept and -length % (parts := Split(mesh, tuple(kept.items())).parts(time)) >= -(-length // parts):
+        del kept[time]  # too few steps for each device to have some
+    return Split(mesh, tuple(kept.items()), time if time in kept else None, length) if kept else None
 
 
 def sharding_of(leaf: Any) -> NamedSharding | None:
@@ -116,8 +141,10 @@ class _Parts:
         out = {subset: self.split.spec(subset) for subset in self._subsets()}
 
         def local(own: list[Data], keys: tuple) -> tuple[dict, Data]:
-            device = jax.lax.axis_index(sum(dict(self.split.names).values(), ()))
-            result, safe = answer(self._local(own), *(jax.random.fold_in(key, device) for key in keys))
+            if self.split.others:
+                device = jax.lax.axis_index(self.split.others)
+                keys = tuple(jax.random.fold_in(key, device) for key in keys)
+            result, safe = answer(self._local(own), *keys)
             return self._parts(result), safe[None]
 
         on_each = jax.shard_map(

@@ -104,13 +104,13 @@ def _weighed(
     return weighed(last, total), weighed(named, running)
 
 
-def scanned_back(steps: Steps) -> Factor:
+def scanned_back(steps: Steps, end: Factor | None = None) -> Factor:
     """The density of the steps after each time given the state there: over `time`, as the state before the next step.
 
-    The last is 1; the one before the first step comes first, so that there is one more than there are steps.
+    The last is 1, or `end`; the one before the first step comes first, so that there is one more than there are steps.
     """
-    layout = steps.layout([])
-    last = settled(embed(steps.semiring, Unit({})), layout)
+    layout = steps.layout([] if end is None else [end])
+    last = settled(embed(steps.semiring, Unit({})) if end is None else end, layout)
 
     def generally() -> tuple[Factor, Factor | None]:
         cut = steps.cut()

@@ -1,0 +1,116 @@
+"""One sequence whose time lies on a mesh: few numbers are gathered once, and answers are those of one device."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+
+import fubini as fb
+from fubini.sequence import stretches
+
+from .meshes import both_kinds, mesh_of
+from .programs import in_loops, most_communicated, program, programs
+
+STEPS, STATES = 8 * 9, 3
+RANDOM = np.random.default_rng(0)
+MOVES = RANDOM.dirichlet(np.ones(STATES), STATES).astype(np.float32)
+LIKELIHOODS = RANDOM.uniform(0.1, 1.0, (STEPS, STATES)).astype(np.float32)
+FEW = 8 * (2 + 1) * STATES * STATES  # the products of all stretches: on each device two lanes and a remainder
+
+ASKS: dict[str, Callable[[fb.Chain], Any]] = {
+    "evidence": lambda chain: chain.log_evidence().array,
+    "final": lambda chain: chain.final().weights,
+    "filter": lambda chain: chain.filter().weights,
+    "smooth": lambda chain: chain.smooth().weights,
+    "initial": lambda chain: chain.smooth().initial.weights,
+}
+IN_TIME = ("filter", "smooth")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def short_lanes() -> Iterator[None]:
+    """Lanes of few steps, so that a short sequence has several and a remainder."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stretches, "FEWEST_STEPS", 4)
+        yield
+
+
+def chain_of(likelihoods: Any, moves: Any = MOVES) -> fb.Chain:
+    step = fb.Table(moves, ("x", "x1")) * fb.Table(likelihoods, ("t", "x1"))
+    return fb.Chain(init=fb.Table([0.5, 0.3, 0.2], ("x",)), factor=step, time="t", step={"x": "x1"})
+
+
+def placed(data: np.ndarray, mesh: Mesh) -> jax.Array:
+    return jax.device_put(data, NamedSharding(mesh, PartitionSpec("time")))
+
+
+@pytest.fixture(scope="module")
+def one_device() -> dict[str, np.ndarray]:
+    chain = chain_of(jnp.asarray(LIKELIHOODS))
+    return {name: np.asarray(ask(chain)) for name, ask in ASKS.items()}
+
+
+@both_kinds
+@pytest.mark.parametrize("name", ASKS)
+def test_answers_are_those_of_one_device(kind: AxisType, name: str, one_device: dict[str, np.ndarray]) -> None:
+    answer = ASKS[name](chain_of(placed(LIKELIHOODS, mesh_of(kind, time=8))))
+    np.testing.assert_allclose(answer, one_device[name], rtol=1e-6, atol=1e-6)
+    if name in IN_TIME:
+        assert answer.sharding.shard_shape(answer.shape)[0] == STEPS // 8, "what is local stays where it is"
+
+
+@pytest.mark.parametrize("name", ["evidence", "smooth"])
+def test_inside_of_jit(name: str, one_device: dict[str, np.ndarray]) -> None:
+    given = placed(LIKELIHOODS, mesh_of(AxisType.Explicit, time=8))
+
+    def ask(likelihoods: Any) -> Any:
+        return ASKS[name](chain_of(likelihoods))
+
+    np.testing.assert_allclose(jax.jit(ask)(given), one_device[name], rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ASKS)
+def test_few_numbers_are_gathered_outside_of_loops(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    chain = chain_of(placed(LIKELIHOODS, mesh_of(AxisType.Auto, time=8)))
+    for text in programs(lambda: ASKS[name](chain), monkeypatch):
+        assert "num_partitions=8" in text
+        assert not in_loops(text)
+        assert 0 < most_communicated(text) <= FEW
+
+
+def test_what_is_gathered_does_not_grow_with_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The chain of stretches has as many however long they are, once lanes are full."""
+    monkeypatch.setattr(stretches, "MOST_ELEMENTS", 2 * STATES * STATES)
+    long = placed(np.tile(LIKELIHOODS, (4, 1)), mesh_of(AxisType.Auto, time=8))
+    for text in programs(lambda: chain_of(long).log_evidence(), monkeypatch):
+        assert 0 < most_communicated(text) <= FEW
+
+
+def test_the_gradient_is_summed_once() -> None:
+    def total(moves: Any, likelihoods: Any) -> Any:
+        return chain_of(likelihoods, moves).log_evidence().array
+
+    moves = jnp.asarray(MOVES)
+    gradient = jax.grad(total, argnums=(0, 1))
+    expected = gradient(moves, jnp.asarray(LIKELIHOODS))
+    given = placed(LIKELIHOODS, mesh_of(AxisType.Explicit, time=8))
+    found = jax.jit(gradient)(moves, given)
+    np.testing.assert_allclose(found[0], expected[0], rtol=1e-5)
+    np.testing.assert_allclose(found[1], expected[1], rtol=1e-5)
+    assert found[1].sharding.shard_shape(found[1].shape)[0] == STEPS // 8
+    text = program(gradient, moves, given)
+    assert not in_loops(text)
+    assert most_communicated(text) <= FEW
+
+
+def test_double_precision() -> None:
+    with jax.enable_x64(True):
+        data, moves = LIKELIHOODS.astype(np.float64), MOVES.astype(np.float64)
+        chain = chain_of(placed(data, mesh_of(AxisType.Auto, time=8)), moves)
+        expected = chain_of(jnp.asarray(data), moves)
+        for name in ("evidence", "smooth"):
+            np.testing.assert_allclose(ASKS[name](chain), ASKS[name](expected), rtol=1e-10, atol=1e-12)
