@@ -4,10 +4,10 @@ The states of a step are in rows and sequences in columns, so that a step is one
 does not depend on the step before is computed for all steps at once. Whether a product of positive weights may have
 left the range of the dtype is known afterwards; then the ways go by logarithms (`chain_logarithms`).
 
-A weight that left the range need not matter, as where a datum is far from what most states would give. If each state may
-follow each, with weights m_ij of at least δ of the greatest, what comes after a step has weights β_i = Σ_j m_ij x_j that
-differ by 1/δ at most between states: what was lost of one is no more than tiny/δ of the evidence. And where both ways are
-known, it is no more than tiny over the mass of α · β.
+A weight that left the range need not matter, as where a datum is far from what most states would give. If each state
+may follow each, with weights m_ij of at least δ of the greatest, what comes after a step has weights β_i = Σ_j m_ij x_j
+that differ by 1/δ at most between states: what was lost of one is no more than tiny/δ of the evidence. And where both
+ways are known, it is no more than tiny over the mass of α · β.
 """
 
 from __future__ import annotations
