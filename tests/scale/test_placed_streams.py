@@ -72,6 +72,7 @@ def test_answers_over_a_mesh_are_those_in_memory(name: str, kind: AxisType) -> N
 
     for one, other in zip(answers(in_memory), answers(placed), strict=True):
         np.testing.assert_allclose(other, one, rtol=1e-10, atol=1e-10)
+    assert "kept; each chunk in 4 parts, one a device" in str(fb.explain(placed))
     draws = [post.infer(KEY, draws=3, chains=1, progress=False).posterior[latent] for post in (streamed, placed)]
     np.testing.assert_allclose(*draws, rtol=1e-9)
 

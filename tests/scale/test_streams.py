@@ -155,6 +155,25 @@ def test_parameters_are_learnt_and_slopes_taken_through_the_sums() -> None:
     assert_equal(slopes)
 
 
+def test_answers_are_the_same_compiled_and_in_both_precisions() -> None:
+    def evidence(y, scale):
+        sites = dict(m=dist.Normal(0.0, 3.0), y=lambda m: dist.Normal(m, scale).expand([ROWS]))
+        return fb.JointNamed(sites).condition(y=y).log_evidence().data
+
+    y, expected = stream(Y), evidence(Y, 1.5)
+    for compiled in (jax.jit(lambda scale: evidence(y, scale)), lambda scale: jax.jit(evidence)(y, scale)):
+        np.testing.assert_allclose(evidence(y, 1.5), expected, rtol=1e-12)
+        np.testing.assert_allclose(compiled(1.5), expected, rtol=1e-6)
+        np.testing.assert_allclose(evidence(y, 1.5), expected, rtol=1e-12)
+        with jax.enable_x64(True):
+            np.testing.assert_allclose(compiled(1.5), expected, rtol=1e-12)
+    single = Y.astype(np.float32)
+    np.testing.assert_allclose(evidence(stream(single), 1.5), evidence(single, 1.5), rtol=1e-12)
+    np.testing.assert_allclose(evidence(y, jnp.asarray(1.5)), evidence(Y, jnp.asarray(1.5)), rtol=1e-6)
+    batch = jax.vmap(lambda scale: evidence(y, scale))(jnp.array([1.0, 1.5]))
+    np.testing.assert_allclose(batch[1], expected, rtol=1e-6)
+
+
 @pytest.mark.parametrize("name", ["regression", "centred"])
 def test_there_are_as_many_passes_as_sums_nest(name: str) -> None:
     _, streamed = pair(name)

@@ -30,9 +30,14 @@ class RowPlaces(NamedTuple):
         own = [device for device in self._along if device.process_index == jax.process_index()]
         return own or jax.local_devices()[:1]
 
+    @property
+    def processes(self) -> list[int]:
+        """The processes that have devices along the axes."""
+        return sorted({device.process_index for device in self._along})
+
     def share(self, rows: int) -> tuple[int, int]:
         """The first row of this process, and the first that is the next one's."""
-        processes = sorted({device.process_index for device in self._along})
+        processes = self.processes
         if jax.process_index() not in processes:
             return rows, rows
         place = processes.index(jax.process_index())

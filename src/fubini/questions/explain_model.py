@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -66,8 +66,18 @@ def _passes(model: FlatModel) -> Iterator[str]:
     sums = " and ".join(f"{count} for sums over {rows:,} rows" for rows, count in sorted(passes.counts.items()))
     yield (
         f"rows in chunks: 1 pass for ranges, {sums or 'none for sums'}, of {size / 1e6:,.3g} MB; "
-        f"{passes.numbers:,} number{'s' * (passes.numbers != 1)} kept"
+        f"{passes.numbers:,} number{'s' * (passes.numbers != 1)} kept{_where(streams)}"
     )
+
+
+def _where(streams: Sequence[Stream]) -> str:
+    """On which devices chunks are summed, and what processes tell each other."""
+    places = next((stream.places for stream in streams if stream.places is not None), None)
+    if places is None:
+        return ""
+    count, processes = len(places.devices), places.processes
+    shared = f"; {len(processes)} processes exchange these once a pass" if len(processes) > 1 else ""
+    return f"; each chunk in {count} part{'s' * (count != 1)}, one a device{shared}"
 
 
 def _sampling(eliminated_model: EliminatedModel) -> str:
