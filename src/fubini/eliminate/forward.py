@@ -22,6 +22,7 @@ from fubini.terms.factor import Factor, Product, Unit, after_sum
 from fubini.terms.heads import (
     CONTRACT,
     EMBED,
+    LEVEL,
     MULTIPLY_MANY,
     MULTIPLY_OUT,
     POWER,
@@ -83,16 +84,29 @@ def _plan_of(problem: Problem) -> Plan:
 
 
 def forward(plan: Plan, factors: Sequence[Factor], semiring: Semiring, keep_all: bool = False) -> list[Any]:
-    """The value of every slot; of those that are read again or result, unless all are kept."""
+    """The value of every slot; of those that are read again or result, unless all are kept.
+
+    Where all are kept it is for what is normalised: what plates are multiplied out of is then known up to a scale.
+    """
     slots: list[Any] = [*factors, *[None] * len(plan.steps)]
     last = plan.last_use
     for position, step in enumerate(plan.steps):
+        if keep_all and step.kind == "multiply out" and semiring.embed is same_pair and not plan.slices:
+            slots[step.operands[0]] = _levelled(plan, step, slots[step.operands[0]])
         slots[len(factors) + position] = run_step(step, slots, semiring)
         if not keep_all:
             for slot in step.operands:
                 if last[slot] == position:
                     slots[slot] = None
     return slots
+
+
+def _levelled(plan: Plan, step: Step, factor: Factor) -> Factor:
+    """The factor before a plate is multiplied out, without what all cells of the product would have in common.
+
+    In single precision a sum of 100,000 logarithms has few digits for what they differ by.
+    """
+    return interpret(LEVEL, factor, step.eliminated, tuple(name for name in factor.inputs if name in plan.scopes))
 
 
 def run_step(step: Step, slots: Sequence[Factor], semiring: Semiring) -> Factor:

@@ -50,6 +50,7 @@ from fubini.terms.heads import (
     exact_embed,
     exact_fix,
     exact_join,
+    exact_level,
     exact_multiply,
     exact_multiply_out,
     exact_normalize,
@@ -339,6 +340,12 @@ def multiply_out_weight(f: Weight, names: tuple) -> Factor:
 def multiply_out_promoted(f: Factor, names: tuple) -> Factor:
     """Π_i f after promotion"""
     return interpret(MULTIPLY_OUT, join(f), names)
+
+
+@exact_level.rule
+def level_factor(f: Factor, plates: tuple, names: tuple) -> Factor:
+    """g  =  f, which is no table"""
+    return f
 
 
 @exact_sum.rule(when=lambda semiring, f, names: is_joinable(f), overlaps=("sum_delta",))

@@ -26,12 +26,14 @@ from fubini.terms.exactness import combined
 from fubini.terms.factor import Factor, Weight, is_tabular, substitute
 from fubini.terms.heads import (
     CONDITION,
+    LEVEL,
     SUM,
     exact_condition,
     exact_contract,
     exact_divide,
     exact_exclude,
     exact_join,
+    exact_level,
     exact_multiply,
     exact_multiply_out,
     exact_normalize,
@@ -155,6 +157,12 @@ def exclude_gaussian(semiring: Semiring, f: Gaussian, names: tuple) -> Factor:
     others = Quadratic(*_all_but_own(h, h_names, sizes, 1), *_all_but_own(K, K_names, sizes, 2))
     scale = _plate_spread(shifted(f.scale, log, log_names, f.inputs), {name: f.inputs[name] for name in names})
     return Gaussian._of(exclude_table(semiring, scale, names), others, f.reals, f.inputs)
+
+
+@exact_level.rule
+def level_gaussian(f: Gaussian, plates: tuple, names: tuple) -> Gaussian:
+    """(w/w₀)·exp(q) for (w/w₀) of the table w alone"""
+    return Gaussian._of(interpret(LEVEL, f.scale, plates, names), f.quadratic, f.reals, f.inputs)
 
 
 def _plate_spread(scale: Table, plates: Mapping[Name, Domain]) -> Table:

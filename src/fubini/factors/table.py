@@ -24,6 +24,7 @@ from fubini.numerics.scaled import (
     divided,
     gauged,
     multiplied_out,
+    normalized,
     read_linear,
     read_log,
     reduced,
@@ -284,9 +285,13 @@ class Table(Factor):
     def normalized(self, names: Sequence[Name]) -> Table:
         """f / Σ f over names; an error where nothing has mass."""
         pair = self.pair
+        axes = tuple(axis for axis, name in enumerate(self.inputs) if name in names)
+        if is_jax(pair.weights):
+            pair, total = normalized(pair, axes)
+            (weights,) = require(total > 0, lambda: no_mass(self), pair.weights)
+            return Table._of(pair._replace(weights=weights), self.inputs, self.exactness)
         if type(pair.weights) is not np.ndarray or not pair.is_linear:
             return divided_by_mass(self, self.reduced(sum_product, names))
-        axes = tuple(axis for axis, name in enumerate(self.inputs) if name in names)
         total = np.add.reduce(pair.weights, axis=axes, keepdims=True)
         if not (total > 0).all():
             raise no_mass(self)

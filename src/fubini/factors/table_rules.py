@@ -22,7 +22,7 @@ from fubini.factors.table import (
     pointwise,
 )
 from fubini.numerics.named_axes import align, gather, require_in_range, substituted_names
-from fubini.numerics.scaled import Scaled, added, divided, exclusive, multiplied, raised
+from fubini.numerics.scaled import Scaled, added, divided, exclusive, levelled, multiplied, raised
 from fubini.terms.exactness import combined
 from fubini.terms.factor import Factor, Unit, Weight, is_tabular, to_factor_rules
 from fubini.terms.heads import (
@@ -31,6 +31,7 @@ from fubini.terms.heads import (
     exact_divide,
     exact_exclude,
     exact_join,
+    exact_level,
     exact_multiply,
     exact_multiply_out,
     exact_normalize,
@@ -159,6 +160,15 @@ def exclude_table(semiring: Semiring, f: Table, names: tuple) -> Table:
     """g(i, x)  =  Π_{j≠i} f(j, x)"""
     axes = tuple(f.names.index(name) for name in names)
     return Table._of(exclusive(semiring, f.pair, axes), f.inputs, f.exactness)
+
+
+@exact_level.rule
+def level_table(f: Table, plates: tuple, names: tuple) -> Table:
+    """g(i, x)  =  f(i, x) / f(i, x̂),  x̂ = arg max_x Π_i f(i, x);  what is common on NumPy costs no digits"""
+    if not is_jax(f.pair.weights):
+        return f
+    axes = (tuple(axis for axis, name in enumerate(f.names) if name in group) for group in (plates, names))
+    return Table._of(levelled(f.pair, *axes), f.inputs, f.exactness)
 
 
 @exact_join.rule

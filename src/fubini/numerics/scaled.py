@@ -272,6 +272,34 @@ def exclusive(semiring: Semiring, pair: Scaled, axes: tuple[int, ...]) -> Scaled
     return Scaled(others, xp.sum(shift, axis=axes, keepdims=True) - shift)
 
 
+def levelled(pair: Scaled, plates: tuple[int, ...], others: tuple[int, ...]) -> Scaled:
+    """In each cell of the plates over w(x̂), x̂ the place along the other axes where the product over plates is greatest.
+
+    The scale is held constant.
+    """
+    weights, shift, *_ = gauged(pair)
+    xp = namespace(weights, shift)
+    logs = stop_gradient(xp.where(weights > 0, shift, -xp.inf))
+    total = xp.sum(logs, axis=plates, keepdims=True)
+    best = total == xp.max(total, axis=others, keepdims=True)
+    at_best = xp.max(xp.where(best, logs, -xp.inf), axis=others, keepdims=True)
+    return Scaled(weights, shift - xp.where(xp.isfinite(at_best), at_best, 0.0))
+
+
+def normalized(pair: Scaled, axes: tuple[int, ...]) -> tuple[Scaled, Data]:
+    """JAX: w / Σ w along the axes, and that sum up to a positive scale; weights themselves but for those close to 0."""
+    weights, shift, *_ = gauged(pair)
+    logs = jax.lax.stop_gradient(jnp.where(weights > 0, shift, -jnp.inf))
+    top = jnp.max(logs, axis=axes, keepdims=True, initial=-jnp.inf)
+    shift = shift - jnp.where(jnp.isfinite(top), top, 0.0)
+    zero = weights == 0
+    near = zero | (jax.lax.stop_gradient(shift) > -SAFE_LOG[weights.dtype.name])
+    linear = weights * jnp.exp(jnp.where(zero, jnp.minimum(shift, LOG_GREATEST[weights.dtype.name]), shift))
+    total = jnp.sum(linear, axis=axes, keepdims=True)
+    scale = jnp.where(total == 0, 1.0, total)
+    return Scaled(jnp.where(near, linear, weights) / scale, jnp.where(near, 0.0, shift)), total
+
+
 def products_before(semiring: Semiring, cells: Data, reverse: bool = False) -> Data:
     """⊗ of the cells before each one (reverse: after it) along the first axis; on JAX one scan of any length."""
     xp = namespace(cells)
