@@ -27,8 +27,10 @@ ASKS: dict[str, Callable[[fb.Chain], Any]] = {
     "filter": lambda chain: chain.filter().weights,
     "smooth": lambda chain: chain.smooth().weights,
     "initial": lambda chain: chain.smooth().initial.weights,
+    "pairs": lambda chain: chain.smooth_pairs().weights,
+    "argmax": lambda chain: chain.argmax()["x1"],
 }
-IN_TIME = ("filter", "smooth")
+IN_TIME = ("filter", "smooth", "pairs", "argmax")
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -105,6 +107,30 @@ def test_the_gradient_is_summed_once() -> None:
     text = program(gradient, moves, given)
     assert not in_loops(text)
     assert most_communicated(text) <= FEW
+
+
+def test_draws_follow_the_pairs() -> None:
+    """Also across devices, lanes and remainders, where draws of two stretches meet."""
+    chain = chain_of(placed(LIKELIHOODS, mesh_of(AxisType.Auto, time=8)))
+    found = chain.sample(jax.random.key(0), 4000)
+    draws = np.concatenate([np.asarray(found["x"])[:, None], np.asarray(found["x1"])], axis=1)
+    assert draws.shape == (4000, STEPS + 1)
+    both = draws[:, :-1] * STATES + draws[:, 1:]
+    shares = np.stack([(both == pair).mean(0) for pair in range(STATES**2)], axis=1)
+    expected = np.asarray(chain_of(jnp.asarray(LIKELIHOODS)).smooth_pairs().transposed(("t", "x", "x1")).weights)
+    np.testing.assert_allclose(shares, expected.reshape(STEPS, -1), atol=4.5 * 0.5 / np.sqrt(4000))
+    far = draws[:, 8].astype(float), draws[:, 9 * 5].astype(float)
+    assert abs(np.corrcoef(*far)[0, 1]) < 0.1, "stretches draw numbers of their own"
+
+
+def test_a_best_path_among_equals_is_a_path() -> None:
+    """Where many paths are best, the parts of one are found on all devices: of states that alternate, two are."""
+    swap = fb.Table([[0.0, 1.0], [1.0, 0.0]], ("x", "x1"))
+    flat = fb.Table(placed(np.ones((STEPS, 2), np.float32), mesh_of(AxisType.Auto, time=8)), ("t", "x1"))
+    chain = fb.Chain(init=fb.Table([0.5, 0.5], ("x",)), factor=swap * flat, time="t", step={"x": "x1"})
+    best = chain.argmax()
+    path = np.concatenate([np.asarray(best["x"])[None], np.asarray(best["x1"])])
+    assert np.all(path[1:] != path[:-1])
 
 
 def test_double_precision() -> None:

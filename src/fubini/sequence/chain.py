@@ -31,7 +31,7 @@ from fubini.factors.represent import (
 from fubini.numerics.randomness import require_key
 from fubini.sequence import chain_paths as paths
 from fubini.sequence import chain_questions as questions
-from fubini.sequence import over_time as over_time
+from fubini.sequence import over_time_paths as over_time_paths
 from fubini.sequence.chain_conversions import ChainConversions, chain_conversions, flat_carry
 from fubini.sequence.compiled import SequenceOutline, run
 from fubini.sequence.counted import Smoothed
@@ -224,7 +224,9 @@ class Chain:
         if (recast := interpret(RECAST, self)) is not None:
             return recast.pair_moments()
         axes = questions.moment_axes(self._outline, terms_of(self.init), terms_of(self.factor))
-        return self._run(questions.pair_moments), axes
+        found = self._run(questions.pair_moments)
+        begin = tuple(part.array for part in found.first)
+        return PairMoments(found.evidence, begin, found.mean.array, found.covariance.array), axes
 
     def _require_pairs(self) -> None:
         if self.links.lag > 1:

@@ -34,7 +34,10 @@ Choose = Callable[[Factor, tuple[Name, ...]], Mapping[Name, Array]]
 
 
 class PathQuestion(NamedTuple):
-    """The states of a sequence that are asked for, and how they are chosen: with keys and n draws, or the best."""
+    """The states of a sequence that are asked for, and how they are chosen: with keys and n draws, or the best.
+
+    `ends` are the last states where these are known, and `given` values of other names that carries depend on.
+    """
 
     steps: Steps
     start: Factor
@@ -42,6 +45,8 @@ class PathQuestion(NamedTuple):
     keys: tuple
     globals: tuple[Name, ...]
     n: int | None
+    ends: Mapping[Name, Array] | None = None
+    given: Mapping[Name, Array] = {}
 
     @property
     def layout(self) -> CarryLayout:
@@ -52,12 +57,14 @@ class PathQuestion(NamedTuple):
     def fixed(self) -> dict[Name, Domain]:
         """What each value is chosen for: draws, and all names that are not chosen themselves."""
         layout = self.layout
-        states = (*self.steps.links.before, *self.globals, *layout.hidden)
+        states = (*self.steps.links.before, *self.globals, *layout.hidden, *self.given)
         others = {name: domain for name, domain in layout.batch if name not in states}
         return others if self.n is None else {SAMPLES: Bint[self.n], **others}
 
     def last(self, end: Factor) -> dict[Name, Data]:
         """The values chosen last in time, first in order, from the weights there."""
+        if self.ends is not None:
+            return self.full(self.ends)
         layout = self.layout
         names = (*self.steps.links.before, *self.globals, *layout.hidden)
         chosen = self.choose_at(self.keys[0])(end, tuple(name for name in names if name in end.inputs))
@@ -93,10 +100,10 @@ def _descended(question: PathQuestion, outline: SequenceOutline) -> dict[str, Ar
     """A value for every state, the last first, each given those after it."""
     descent = _descent(question, outline)
     if descent is None:
-        return _one_by_one(question)
+        return one_by_one(question)
     if descent.safe is None:
         return _followed(question, descent)
-    return if_in_range(descent.safe, lambda: _followed(question, descent), lambda: _one_by_one(question))
+    return if_in_range(descent.safe, lambda: _followed(question, descent), lambda: one_by_one(question))
 
 
 def _descent(question: PathQuestion, outline: SequenceOutline) -> Descent | None:
@@ -124,7 +131,7 @@ def _followed(question: PathQuestion, descent: Descent) -> dict[str, Array]:
     return question.answer([states[0] for states in every], [states[1:] for states in every], [])
 
 
-def _one_by_one(question: PathQuestion) -> dict[str, Array]:
+def one_by_one(question: PathQuestion) -> dict[str, Array]:
     """One step after another."""
     steps, layout, fixed = question.steps, question.layout, question.fixed
     first, last, every, _ = scanned(steps, question.start, True)
@@ -144,6 +151,7 @@ def _one_by_one(question: PathQuestion) -> dict[str, Array]:
         carry, parts, key = given
         after = {forth[name]: value for name, value in zip(before, state, strict=True)}
         later = named({**after, **shared})
+        later.update(question.given)
         joint = joined([substitute(factor, later) for factor in (layout.shown(carry), *cut.at(parts))])
         chosen = question.choose_at(key)(joint, (*steps.links.oldest, *layout.hidden))
         now = {**after, **question.full(_shown(chosen, layout))}
@@ -165,6 +173,27 @@ def _shown(values: Mapping[Name, Array], layout: CarryLayout) -> dict[Name, Arra
     return {name: value for name, value in values.items() if name not in layout.hidden}
 
 
+def choose_best(_: Any) -> Choose:
+    """Choose the values of greatest weight."""
+    return lambda factor, names: interpret(CHOOSE, factor, names)
+
+
+def choose_by_draws(n: int) -> Callable[[Any], Choose]:
+    """Choose n draws, by a key."""
+
+    def choose_at(key: Data) -> Choose:
+        source = Randomness(key, n, jnp)
+        return lambda factor, names: interpret(DRAW, source, factor, names)
+
+    return choose_at
+
+
+def keys_of(key: Data, length: int) -> tuple[Data, Data]:
+    """Keys of the last state, and of the state before each step."""
+    last, *rest = jax.random.split(key, 2)
+    return last, jax.random.split(rest[0], length)
+
+
 def best(outline: SequenceOutline, start: Sequence[Factor], terms: Sequence[Factor]) -> dict[str, Array]:
     """The states of greatest weight together."""
     steps = outline.steps(terms, max_product)
@@ -174,11 +203,7 @@ def best(outline: SequenceOutline, start: Sequence[Factor], terms: Sequence[Fact
             expected="states as tables or Gaussians: what is projected or drawn has another greatest weight",
             advice="represent the real states by fb.rep.Grid, or take the best of many draws: sample(key, n)",
         )
-
-    def choose_at(_: Any) -> Choose:
-        return lambda factor, names: interpret(CHOOSE, factor, names)
-
-    return _descended(PathQuestion(steps, joined(start), choose_at, (None, None), outline.globals, None), outline)
+    return _descended(PathQuestion(steps, joined(start), choose_best, (None, None), outline.globals, None), outline)
 
 
 def drawn(
@@ -186,11 +211,5 @@ def drawn(
 ) -> dict[str, Array]:
     """Draws of all states together."""
     steps = outline.steps(terms)
-
-    def choose_at(key: Data) -> Choose:
-        source = Randomness(key, n, jnp)
-        return lambda factor, names: interpret(DRAW, source, factor, names)
-
-    last_key, *rest = jax.random.split(key, 2)
-    keys = (last_key, jax.random.split(rest[0], steps.length))
-    return _descended(PathQuestion(steps, joined(start), choose_at, keys, outline.globals, n), outline)
+    keys = keys_of(key, steps.length)
+    return _descended(PathQuestion(steps, joined(start), choose_by_draws(n), keys, outline.globals, n), outline)

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fubini.base.arrays import Data
-from fubini.base.domains import Bint
+from fubini.base.domains import Bint, Real
 from fubini.base.interpretations import interpret
 from fubini.base.names import Name
 from fubini.base.semirings import Semiring, sum_product
@@ -198,15 +198,26 @@ def smoothed_pairs(outline: SequenceOutline, start: Sequence[Factor], terms: Seq
     if outline.kernels:
         own = recurrence_of(layout, steps)
         found = require_served(None if own is None else own.smoothed_pairs(first), outline, steps)
-    if found is None:
-        every = pass_forward(steps, outline, first)
-        earlier = name_axis(earlier_carries(settled(first, layout), every, steps), steps.time)
-        later = scanned_back_in_pairs(steps) if outline.method == "parallel" else scanned_back(steps)
-        after = rename(at_times(later, steps.time, 1, steps.length), steps.links.to_after)
-        found = joined([earlier, *steps.terms, after])
-    gone = [name for name in outline.globals if name in found.inputs]
-    remaining = joined([found.sum(*gone)]) if gone else found
+    return finish_pairs(outline, pairs_between(steps, outline, first) if found is None else found)
+
+
+def pairs_between(steps: Steps, outline: SequenceOutline, first: Factor, end: Factor | None = None) -> Factor:
+    """The weights of the states before and after each step, given what comes before the first and after the last."""
+    layout = steps.layout([first])
+    every = pass_forward(steps, outline, first)
+    earlier = name_axis(earlier_carries(settled(first, layout), every, steps), steps.time)
+    in_pairs = outline.method == "parallel" and end is None
+    later = scanned_back_in_pairs(steps) if in_pairs else scanned_back(steps, end)
+    after = rename(at_times(later, steps.time, 1, steps.length), steps.links.to_after)
+    return joined([earlier, *steps.terms, after])
+
+
+def finish_pairs(outline: SequenceOutline, pairs: Factor) -> Factor:
+    """Normalise over the states before and after each step; global variables are summed out."""
     states = (*outline.links.before, *outline.links.after)
+    pairs, _ = lightened(pairs, (*states, *outline.globals))
+    gone = [name for name in outline.globals if name in pairs.inputs]
+    remaining = joined([pairs.sum(*gone)]) if gone else pairs
     return joined([remaining.normalize(*(name for name in remaining.inputs if name in states))])
 
 
@@ -216,13 +227,25 @@ def pair_moments(outline: SequenceOutline, start: Sequence[Factor], terms: Seque
 
     def generally() -> PairMoments:
         pairs = smoothed_pairs(outline, start, terms)
-        mean, covariance = _moments(pairs, (*links.before, *links.after), names)
         begin = summed([substitute(pairs, {outline.time: time_index(0, outline.length)})], links.after)
-        first = _moments(begin, links.before, names[1:])
-        return PairMoments(evidence(outline, start, terms), first, mean, covariance)
+        first = moments_of(begin, links.before, names[1:])
+        return PairMoments(
+            evidence(outline, start, terms), first, *moments_of(pairs, links.before + links.after, names)
+        )
 
     def ask(own: Recurrence, first: Factor, kernels: bool) -> PairMoments | None:
-        return own.pair_moments(first)
+        found = own.pair_moments(first)
+        if found is None:
+            return None
+        sizes = {outline.time: Bint[outline.length], **dict(outline.steps(terms).layout([first]).batch)}
+
+        def named(data: Data, axes: tuple[Name, ...]) -> Array:
+            return Array._of(data, axes, sizes, Real.with_shape(data.shape[len(axes) :]))
+
+        first_moments = tuple(named(data, names[1:]) for data in found.first)
+        return found._replace(
+            first=first_moments, mean=named(found.mean, names), covariance=named(found.covariance, names)
+        )
 
     found = _at_once(replace(outline, kernels=""), start, terms, ask)
     if found is None:
@@ -235,15 +258,15 @@ def moment_axes(outline: SequenceOutline, start: Sequence[Factor], terms: Sequen
     return outline.time, *(name for name, _ in outline.steps(terms).layout([joined(start)]).batch)
 
 
-def _moments(factor: Factor, states: Sequence[Name], names: Sequence[Name]) -> tuple[Data, Data]:
+def moments_of(factor: Factor, states: Sequence[Name], names: Sequence[Name]) -> tuple[Array, Array]:
     """Mean and covariance of states, over names in this order."""
     assert isinstance(factor, Gaussian), "moments are of real states"
-    known = factor.conditional(*states)
-    sizes = tuple(factor.inputs[name].extent for name in names)
-    size = known.mean.shape[-1]
-    mean = jnp.broadcast_to(align(known.mean, known.mean_names, names, 1), (*sizes, size))
-    covariance = jnp.broadcast_to(align(known.covariance, known.names, names, 2), (*sizes, size, size))
-    return mean, covariance
+    known, sizes = factor.conditional(*states), {name: factor.inputs[name] for name in names}
+    shape, size = tuple(domain.extent for domain in sizes.values()), known.mean.shape[-1]
+    mean = jnp.broadcast_to(align(known.mean, known.mean_names, names, 1), (*shape, size))
+    covariance = jnp.broadcast_to(align(known.covariance, known.names, names, 2), (*shape, size, size))
+    axes = tuple(names)
+    return Array._of(mean, axes, sizes, Real[size]), Array._of(covariance, axes, sizes, Real[size, size])
 
 
 def earlier_carries(first: Factor, every: Factor | None, steps: Steps) -> Factor:

@@ -16,13 +16,22 @@ from fubini.base.arrays import Data
 from fubini.base.names import Name
 from fubini.base.semirings import Semiring, sum_product
 from fubini.eliminate.forward import read
-from fubini.factors.carry import lightened
+from fubini.factors.carry import lightened, settled
 from fubini.factors.slices import slices
 from fubini.sequence import chain_questions as questions
-from fubini.sequence.chain_questions import at_times, earlier_carries, finish, pass_forward
+from fubini.sequence.chain_questions import (
+    at_times,
+    earlier_carries,
+    finish,
+    finish_pairs,
+    moments_of,
+    pairs_between,
+    pass_forward,
+)
 from fubini.sequence.compiled import SequenceOutline, over_time
 from fubini.sequence.method import size_of
 from fubini.sequence.over_mesh import Along
+from fubini.sequence.recurrence import PairMoments
 from fubini.sequence.scan import scanned, scanned_back
 from fubini.sequence.steps import Steps, joined, prepared, summed
 from fubini.sequence.stretches import LANE, STRETCH, cut_out, out_of_lanes, product_of, segments_of
@@ -211,3 +220,30 @@ def smoothed(
         later = at_times(scanned_back(here, leave), here.time, 1, here.length)
         found.append(finish(own, joined([pass_forward(here, own, enter), later]), kept, layout))
     return rename(stretches.together(found), outline.links.to_after), before
+
+
+@answers(questions.smoothed_pairs)
+def smoothed_pairs(along: Along, outline: SequenceOutline, start: Sequence[Factor], terms: Sequence[Factor]) -> Factor:
+    """p(states before and after step t | everything)."""
+    return _pairs(Stretches(outline, along, start, terms, sum_product))
+
+
+def _pairs(stretches: Stretches) -> Factor:
+    parts = zip(stretches.cut(), stretches.entering(), stretches.leaving(), strict=True)
+    return stretches.together(
+        [
+            finish_pairs(own, pairs_between(here, own, settled(enter, here.layout([enter])), leave))
+            for (here, own), enter, leave in parts
+        ]
+    )
+
+
+@answers(questions.pair_moments)
+def pair_moments(
+    along: Along, outline: SequenceOutline, start: Sequence[Factor], terms: Sequence[Factor]
+) -> PairMoments:
+    """Means and covariances of real states before and after each step given everything, and the evidence."""
+    stretches = Stretches(outline, along, start, terms, sum_product)
+    names, states = questions.moment_axes(outline, start, terms), outline.links.before + outline.links.after
+    first = questions.pair_moments(stretches.outline, start, [stretches.whole]).first
+    return PairMoments(evidence(along, outline, start, terms), first, *moments_of(_pairs(stretches), states, names))

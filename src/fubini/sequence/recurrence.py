@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fubini.base.arrays import Data
 from fubini.base.interpretations import interpret
@@ -72,9 +72,9 @@ class PairMoments(NamedTuple):
     """
 
     evidence: Factor
-    first: tuple[Data, Data]
-    mean: Data
-    covariance: Data
+    first: Any
+    mean: Any
+    covariance: Any
     safe: Data | None = None
 
 
