@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fubini.base import lax_loops
 from fubini.base.arrays import Data, double_precision, is_jax, require
 from fubini.base.domains import Domain
 from fubini.base.names import Name
@@ -169,7 +170,7 @@ def _searched(log: Callable, slope: Callable, curvature: Callable, begin: Data) 
 
     first = log(begin)
     start = Point(begin, first, jnp.zeros_like(first), jnp.full_like(first, jnp.inf), jnp.asarray(0))
-    return jax.lax.while_loop(going_on, step, start).at
+    return lax_loops.while_loop(going_on, step, start).at
 
 
 def _no_mode(factor: Factor, reals: Reals) -> DataError:

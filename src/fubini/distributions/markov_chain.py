@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpyro.distributions as numpyro_families
 from numpyro.distributions import constraints
 
+from fubini.base import lax_loops
 from fubini.base.arrays import Data
 from fubini.base.closure import Closure
 from fubini.distributions.array_distribution import draw, log_density, support
@@ -70,7 +71,7 @@ class MarkovChain(numpyro_families.Distribution):
             new = draw(self.after(value, t), key).astype(value.dtype)
             return new, new
 
-        return jax.lax.scan(step, value, (jnp.arange(start, self.length), keys))[1]
+        return lax_loops.scan(step, value, (jnp.arange(start, self.length), keys))[1]
 
     def log_prob(self, value: Data, intermediates: Any = None) -> Data:
         def one(value: Data) -> Data:

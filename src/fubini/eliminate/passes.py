@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fubini.base import lax_loops
 from fubini.base.arrays import Data, namespace
 from fubini.base.interpretations import interpret
 from fubini.base.names import Name
@@ -54,7 +54,7 @@ def over_slices(
     first = at(jnp.asarray(0))
     start = _accumulated(semiring, first, [_masked(semiring, factor, False) for factor in first])
     rest = jnp.arange(1, plan.passes)
-    return jax.lax.scan(lambda total, k: (_accumulated(semiring, total, at(k)), None), start, rest)[0]
+    return lax_loops.scan(lambda total, k: (_accumulated(semiring, total, at(k)), None), start, rest)[0]
 
 
 def reached_by_slices(plan: Plan) -> list[frozenset[Name]]:

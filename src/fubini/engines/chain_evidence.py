@@ -16,6 +16,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from fubini.base import lax_loops
 from fubini.base.arrays import Data
 from fubini.engines.chain_kernels import MOST_STATES, ChainLogs, total_and_slopes_of, total_of
 from fubini.engines.kernel_arithmetic import NONE, finite
@@ -54,7 +55,7 @@ def log_evidence(by_scan: ByScan, weights: ChainWeights) -> Data:
     if not _has_many_states(logs):
         return total_of(logs)
     answer = forward_backward(logs, False)
-    return jax.lax.cond(answer.safe, lambda: answer.total, lambda: by_scan(weights))
+    return lax_loops.cond(answer.safe, lambda: answer.total, lambda: by_scan(weights))
 
 
 def _has_many_states(logs: ChainLogs) -> bool:
@@ -83,7 +84,7 @@ def log_evidence_and_slopes(by_scan: ByScan, weights: ChainWeights) -> tuple[Dat
     total, slopes, safe = forward_backward(logs, True)
     assert slopes is not None
     count = weights.ones.seen.shape[2]
-    return jax.lax.cond(
+    return lax_loops.cond(
         safe, lambda: (total, in_weights(slopes)), lambda: _scanned(by_scan, *_for_each(weights, count))
     )
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from fubini.base import lax_loops
 from fubini.base.arrays import Data
 from fubini.engines.chain_evidence import ChainWeights
 from fubini.engines.chain_kernels import ChainLogs
@@ -111,7 +112,7 @@ def _scanned(
         after, top = lightened(step(states, move, parts[0]))
         return (after, log + top), (LogStates(states, log) if keep else None)
 
-    last, every = jax.lax.scan(body, lightened(begin), (seen, moves) if is_moving else (seen,), reverse=reverse)
+    last, every = lax_loops.scan(body, lightened(begin), (seen, moves) if is_moving else (seen,), reverse=reverse)
     return LogStates(*last), every
 
 
@@ -198,7 +199,7 @@ def evidence_and_slopes_by_logs(weights: ChainWeights) -> tuple[Evidence, ChainL
 
     states, count = seen.ones.shape[1:]
     nothing = jnp.zeros((states, states, count), seen.ones.dtype)
-    by_moves = jax.lax.scan(add, nothing, (found.before, later))[0][None]
+    by_moves = lax_loops.scan(add, nothing, (found.before, later))[0][None]
     return evidence, ChainLogs(by_first, by_moves, by_seen)
 
 

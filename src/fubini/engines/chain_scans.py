@@ -20,6 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fubini.base import lax_loops
 from fubini.base.arrays import Data
 from fubini.engines.chain_evidence import ChainWeights
 from fubini.engines.chain_kernels import ChainLogs
@@ -119,7 +120,7 @@ def forward(chain: LinearChain, keep: bool) -> Forward:
         top = greatest_of(made, (0,))
         return made / top, (top[0], *((now, ahead) if keep else (least_of(now),)))
 
-    last, (tops, *kept) = jax.lax.scan(step, first, (seen, moves) if is_moving else (seen,))
+    last, (tops, *kept) = lax_loops.scan(step, first, (seen, moves) if is_moving else (seen,))
     before, ahead = kept if keep else (None, None)
     least = kept[0] if before is None else jax.vmap(least_of)(before)
     safe = jnp.all(least >= jnp.exp(-chain.room)) & jnp.all(last == last)
@@ -147,7 +148,7 @@ def backward(chain: LinearChain) -> Backward:
         return made / top, (later, top[0])
 
     last = jnp.ones(seen.shape[1:], seen.dtype)
-    begin, (later, tops) = jax.lax.scan(step, last, (seen, moves) if is_moving else (seen,), reverse=True)
+    begin, (later, tops) = lax_loops.scan(step, last, (seen, moves) if is_moving else (seen,), reverse=True)
     return Backward(later, begin, tops)
 
 
@@ -181,7 +182,7 @@ def both_ways(chain: LinearChain) -> BothWays:
 
     possible = weight > 0
     nowhere = jnp.zeros_like(weight), jnp.zeros_like(mass)
-    begin_far, each_far = jax.lax.cond(jnp.all(possible), lambda: nowhere, far)
+    begin_far, each_far = lax_loops.cond(jnp.all(possible), lambda: nowhere, far)
 
     def quotient(whole: Data, otherwise: Data) -> Data:
         return jnp.where(possible, weight, otherwise) / jnp.where(possible & (whole > 0), whole, 1.0)
@@ -230,7 +231,7 @@ def evidence_and_slopes(weights: ChainWeights, drops_small: bool) -> tuple[Evide
     if drops_small:
         return in_linear_weights
     safe = found.safe | found.is_whole
-    return jax.lax.cond(safe, lambda: in_linear_weights, lambda: evidence_and_slopes_by_logs(weights))
+    return lax_loops.cond(safe, lambda: in_linear_weights, lambda: evidence_and_slopes_by_logs(weights))
 
 
 def _slopes(chain: LinearChain, found: BothWays) -> ChainLogs:
@@ -258,7 +259,7 @@ def _counts(before: Data, after: Data) -> Data:
         return jnp.pad(part, ((0, -len(part) % BLOCK), (0, 0), (0, 0))).reshape(-1, BLOCK, states, count)
 
     empty = jnp.zeros((states, states, count), before.dtype)
-    return jax.lax.scan(add, empty, (in_blocks(before), in_blocks(after)))[0]
+    return lax_loops.scan(add, empty, (in_blocks(before), in_blocks(after)))[0]
 
 
 # -- smoothing ------------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fubini.base import lax_loops
 from fubini.base.arrays import Data
 from fubini.base.scalar_functions import ScalarFunction, scalar_function
 from fubini.numerics.small_matrices import orthogonal_triangular, turned
@@ -58,7 +59,7 @@ def scanned(step: Callable[[Any, Any], tuple[Any, Any]], start: Data, over: Any,
     """`jax.lax.scan`; on NumPy, a loop."""
     leaves, tree = cast("tuple[list[Data], Any]", jax.tree_util.tree_flatten(over))
     if xp_of(start, *leaves) is jnp:
-        return jax.lax.scan(step, start, over, reverse=reverse)
+        return lax_loops.scan(step, start, over, reverse=reverse)
     length = len(leaves[0])
     outputs: list[Any] = []
     for place in reversed(range(length)) if reverse else range(length):
@@ -78,7 +79,9 @@ def repeated(step: Callable[[Any, Data], Any], start: Any, steps: Data) -> Any:
     """step(…step(start, 0)…, steps − 1), for as many steps as numbers say, without derivatives."""
     if xp_of(*jax.tree_util.tree_leaves(start), steps) is jnp:
         first = jnp.zeros((), int), start
-        return jax.lax.while_loop(lambda now: now[0] < steps, lambda now: (now[0] + 1, step(now[1], now[0])), first)[1]
+        return lax_loops.while_loop(lambda now: now[0] < steps, lambda now: (now[0] + 1, step(now[1], now[0])), first)[
+            1
+        ]
     for place in range(int(steps)):
         start = step(start, np.asarray(place))
     return start

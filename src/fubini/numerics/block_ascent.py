@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpyro.distributions import biject_to, constraints
 
+from fubini.base import lax_loops
 from fubini.base.arrays import Data
 
 MOST_SWEEPS = 200
@@ -100,7 +101,7 @@ def maximise(function: Function, blocks: Sequence[Block], start: Sequence[Data])
     def goes_on(state: _State) -> Data:
         return (state.sweeps < MOST_SWEEPS) & (state.moved > tolerance)
 
-    last = jax.lax.while_loop(goes_on, sweep, _State(given, jnp.asarray(jnp.inf), jnp.asarray(0)))
+    last = lax_loops.while_loop(goes_on, sweep, _State(given, jnp.asarray(jnp.inf), jnp.asarray(0)))
     return [block.to_value(each) for block, each in zip(blocks, last.coordinates, strict=True)]
 
 
@@ -222,5 +223,5 @@ def _shortened(alone: Callable[[Data], Data], own: Data, change: Data) -> Data:
         t, count = state
         return ~(alone(own + t * change) >= before - slack) & (count < MOST_HALVINGS)
 
-    t, count = jax.lax.while_loop(falls, lambda s: (s[0] / 2, s[1] + 1), (jnp.ones((), own.dtype), jnp.asarray(0)))
+    t, count = lax_loops.while_loop(falls, lambda s: (s[0] / 2, s[1] + 1), (jnp.ones((), own.dtype), jnp.asarray(0)))
     return jnp.where(count < MOST_HALVINGS, own + t * change, own)

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fubini.base import lax_loops
 from fubini.base.arrays import Data, namespace
 from fubini.numerics.circuit_passes import element_values, log_leaves
 from fubini.numerics.circuit_structure import CircuitStructure, Integers
@@ -105,7 +105,7 @@ def descend(structure: CircuitStructure, elements: Data, leaves: Data, uniform: 
         for now in zip(*steps, numbers, strict=True):
             at, _ = step(at, now)
     elif len(steps[0]):
-        at, _ = jax.lax.scan(step, at, (*(jnp.asarray(part) for part in steps), numbers))
+        at, _ = lax_loops.scan(step, at, (*(jnp.asarray(part) for part in steps), numbers))
     return pick(xp.moveaxis(leaves, 1, -1)[at[vtree.leaf_of], of_leaves], uniform[1])
 
 

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from fubini.base import lax_loops
 from fubini.base.arrays import Data
 from fubini.numerics.circuit_blocks import Block, blocks_of
 from fubini.numerics.circuit_passes import on_jax
@@ -66,7 +67,7 @@ def count_residues(structure: CircuitStructure, leaves: Data, theta: Data, prime
         return jax.lax.dynamic_update_slice_in_dim(counts, total, block.first, 0), None
 
     for block in blocks:
-        counts, _ = jax.lax.scan(step, counts, on_jax(block))
+        counts, _ = lax_loops.scan(step, counts, on_jax(block))
     return counts[structure.count - 1]
 
 

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fubini.base import lax_loops
 from fubini.base.arrays import Data, namespace, stop_gradient
 from fubini.numerics.circuit_blocks import Block, blocks_of
 from fubini.numerics.circuit_structure import CircuitStructure, Integers
@@ -81,7 +82,7 @@ def _evaluate_logs(
         return jax.lax.dynamic_update_slice_in_dim(logs, top, block.first, 0), None
 
     for block in blocks:
-        logs, _ = jax.lax.scan(step, logs, on_jax(block))
+        logs, _ = lax_loops.scan(step, logs, on_jax(block))
     pair = _as_pair(logs[: structure.count])
     return pair.weights, pair.shift
 
@@ -111,7 +112,7 @@ def _evaluate_blocks(
         return (weights, shift), None
 
     for block in blocks:
-        values, _ = jax.lax.scan(step, values, on_jax(block))
+        values, _ = lax_loops.scan(step, values, on_jax(block))
     return values
 
 
@@ -210,7 +211,7 @@ def _shares_of_blocks(structure: CircuitStructure, values: tuple[Data, Data], lo
     nodes = jnp.zeros_like(weights).at[top].set(weights[top] * scale)
     elements = jnp.zeros((structure.size + 1, *weights.shape[1 : log_theta.ndim]), weights.dtype)
     for block in reversed(blocks_of(structure).blocks):
-        nodes, passing = jax.lax.scan(step, nodes, on_jax(block), reverse=True)
+        nodes, passing = lax_loops.scan(step, nodes, on_jax(block), reverse=True)
         elements = elements.at[block.elements].set(passing)
     return Shares(nodes[: structure.leaves], elements[:-1])
 

@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fubini.base import lax_loops
 from fubini.base.arrays import Data, namespace
 from fubini.base.names import Name
 from fubini.base.semirings import Pair, Semiring
@@ -285,7 +286,7 @@ def _scan_in_log_space(semiring: Semiring, a: Pair, b: Pair, depth: int) -> Scal
         return jnp.maximum(top, jnp.where((w > 0) & (v > 0), s + t, -jnp.inf)), None
 
     dtype = jnp.result_type(*flat)
-    top, _ = jax.lax.scan(greatest, jnp.full(outer, -jnp.inf, dtype), tuple(flat))
+    top, _ = lax_loops.scan(greatest, jnp.full(outer, -jnp.inf, dtype), tuple(flat))
     top = jax.lax.stop_gradient(jnp.where(jnp.isfinite(top), top, 0.0))
     limit = LOG_GREATEST[np.dtype(dtype).name]
 
@@ -295,7 +296,7 @@ def _scan_in_log_space(semiring: Semiring, a: Pair, b: Pair, depth: int) -> Scal
         more = w * v * jnp.exp(jnp.minimum(s + t - top, limit))
         return semiring.add(jnp, jnp.stack([total, more]), (0,)), None
 
-    total, _ = jax.lax.scan(accumulate, jnp.zeros(outer, dtype), tuple(flat))
+    total, _ = lax_loops.scan(accumulate, jnp.zeros(outer, dtype), tuple(flat))
     return Scaled(total, top)
 
 

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fubini.base import lax_loops
 from fubini.base.arrays import Data
 from fubini.numerics.arithmetic import scanned, xp_of
 
@@ -82,7 +83,7 @@ def path(key: Data, logits: Data, links: Data) -> Data:
         return drawn, drawn
 
     links = jnp.moveaxis(links, -3, 0)
-    _, others = jax.lax.scan(back, last, (reached[:-1], links[:-1], keys[:-1]), reverse=True)
+    _, others = lax_loops.scan(back, last, (reached[:-1], links[:-1], keys[:-1]), reverse=True)
     return jnp.moveaxis(jnp.concatenate([others, last[None]]), 0, -1)
 
 

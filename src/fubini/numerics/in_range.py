@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 from jax.extend import core
 
+from fubini.base import lax_loops
 from fubini.base.arrays import Data, cached_for_precision, is_traced
 
 T = TypeVar("T")
@@ -33,7 +34,7 @@ def if_in_range(safe: Data, fast: Callable[[], T], carefully: Callable[[], T]) -
     """`fast` where `safe`, else `carefully`. The body of a loop is another trace: it decides by itself."""
     questions = _open.get()
     if questions is None or not is_open():
-        return cast(T, jax.lax.cond(safe, fast, carefully))
+        return cast(T, lax_loops.cond(safe, fast, carefully))
     questions.asked.append(jnp.all(safe))
     return fast()
 

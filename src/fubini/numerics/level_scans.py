@@ -20,6 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fubini.base import lax_loops
 from fubini.base.arrays import Data, stop_gradient
 from fubini.base.semirings import Semiring
 from fubini.numerics.scaled import LOG_GREATEST, Scaled
@@ -227,7 +228,7 @@ def run_levels(program: LevelProgram, tables: Sequence[Scaled], semiring: Semiri
         return reduce(step, level, cells), None
 
     for scan in program.scans:
-        cells = jax.lax.scan(turn, cells, scan)[0]
+        cells = lax_loops.scan(turn, cells, scan)[0]
     return cells
 
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fubini.base import lax_loops
 from fubini.base.arrays import Data, stop_gradient
 from fubini.numerics.matrix_entries import (
     Matrix,
@@ -127,7 +127,7 @@ def passed(rows: ChainRows, length: int) -> Passed:
         after = _packed(_moved(within, matrix_of(F), vector_of(b), matrix_of(C)), batch)
         return after, after
 
-    _, every = jax.lax.scan(body, begin, moving, length=length)
+    _, every = lax_loops.scan(body, begin, moving, length=length)
     before = _unpacked(jnp.concatenate([begin[None], every[:-1]]), size)
     after = _unpacked(every, size)
     within, surprise, determinant = _updated(before, matrix_of(J), vector_of(g))
@@ -199,7 +199,7 @@ def smoothed(found: Passed) -> SmoothedPairs:
         return (packed := _packed(earlier, batch)), packed
 
     end = _packed(Moments(_at(after.mean, -1), _at_matrix(after.covariance, -1)), batch)
-    _, every = jax.lax.scan(body, end, (slopes_back, noise, stack_vector(c)), reverse=True)
+    _, every = lax_loops.scan(body, end, (slopes_back, noise, stack_vector(c)), reverse=True)
     later = _unpacked(jnp.concatenate([every[1:], end[None]]), size)
     return SmoothedPairs(_unpacked(every, size), later, multiply(G, later.covariance))
 

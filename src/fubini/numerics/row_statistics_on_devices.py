@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from fubini.base import lax_loops
 from fubini.base.arrays import Data
 from fubini.numerics.row_statistics import ALMOST_ORTHOGONAL
 
@@ -55,7 +56,7 @@ def _root(columns: Data) -> Data:
     orthogonal = of_jax.scipy.linalg.solve_triangular(first, scaled, lower=True)
     product = orthogonal @ orthogonal.T + empty
     is_sound = jnp.max(jnp.abs(product - jnp.eye(width))) < ALMOST_ORTHOGONAL  # false where it is not a number
-    return of_jax.lax.cond(
+    return lax_loops.cond(
         is_sound,
         lambda: of_jax.numpy.linalg.cholesky(product).T @ first.T * sizes,
         lambda: of_jax.numpy.linalg.qr(columns.T, mode="r"),

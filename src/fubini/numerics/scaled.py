@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fubini.base import lax_loops
 from fubini.base.arrays import Data, namespace, stop_gradient
 from fubini.base.semirings import Semiring, sum_product
 
@@ -310,7 +311,7 @@ def products_before(semiring: Semiring, cells: Data, reverse: bool = False) -> D
         return semiring.multiply(xp, *both), so_far
 
     if xp is jnp:
-        return jax.lax.scan(step, one, cells, reverse=reverse)[1]
+        return lax_loops.scan(step, one, cells, reverse=reverse)[1]
     products = [one]
     for cell in cells[:0:-1] if reverse else cells[:-1]:
         products.append(step(products[-1], cell)[0])

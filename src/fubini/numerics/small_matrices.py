@@ -12,6 +12,7 @@ from typing import Any, cast
 import jax
 import jax.numpy as jnp
 
+from fubini.base import lax_loops
 from fubini.base.arrays import Data, traced_once
 from fubini.base.semirings import Pair
 from fubini.numerics import written_out
@@ -52,13 +53,13 @@ def _looped(steps: int, step: Callable[[Data, Data], Data], start: Data) -> Data
     def body(place: Data, now: Data) -> Data:
         return step(now, place)
 
-    return cast(Data, jax.lax.fori_loop(0, steps, body, start))
+    return lax_loops.fori_loop(0, steps, body, start)
 
 
 def _repeated(steps: int, step: Callable[[Any, Data], Any], start: Any) -> Any:
     """The same for loops whose derivative is known otherwise, which keep nothing of their steps for it."""
     first = jnp.asarray(0), start
-    return jax.lax.while_loop(lambda now: now[0] < steps, lambda now: (now[0] + 1, step(now[1], now[0])), first)[1]
+    return lax_loops.while_loop(lambda now: now[0] < steps, lambda now: (now[0] + 1, step(now[1], now[0])), first)[1]
 
 
 @traced_once

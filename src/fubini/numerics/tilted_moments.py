@@ -12,9 +12,9 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import NamedTuple, cast
 
-import jax
 import numpy as np
 
+from fubini.base import lax_loops
 from fubini.base.arrays import Data, is_jax, namespace, stop_gradient
 
 NODES = {1: 2001, 2: 81}  # along each axis, an odd number
@@ -44,7 +44,7 @@ def tilted_moments(log_f: LogFactor, mean: Data, covariance: Data) -> TiltedMome
     close_in = partial(_closer, log_f, mean, root)
     frame: Frame = (mean, REACH * root)
     if is_jax(root):
-        frame = cast(Frame, jax.lax.fori_loop(0, PASSES, close_in, frame))
+        frame = cast(Frame, lax_loops.fori_loop(0, PASSES, close_in, frame))
     else:
         for passed in range(PASSES):
             frame = close_in(passed, frame)

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.linalg
 
+from fubini.base import lax_loops
 from fubini.base.arrays import Data
 from fubini.numerics.arithmetic import constant, xp_of
 from fubini.numerics.sparse_least_squares import SparseRows
@@ -173,7 +174,7 @@ def lower_inverse(L: Data) -> Data:
     def row(place: Data, X: Data) -> Data:
         return X.at[place].add(-(below[place] @ X))
 
-    return cast(Data, jax.lax.fori_loop(1, size, row, np_of_jax.diag(1 / pivots)))
+    return lax_loops.fori_loop(1, size, row, np_of_jax.diag(1 / pivots))
 
 
 def solved(L: Data, right: Data, transposed: bool = False) -> Data:

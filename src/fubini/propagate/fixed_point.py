@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fubini.base import lax_loops
 from fubini.base.arrays import Data, is_traced
 from fubini.errors import DataError, Intractable
 
@@ -72,7 +73,7 @@ def _loop(step: Step, progress: Progress, iterations: int, tolerance: float) -> 
     state = jax.tree.map(jnp.asarray, progress.state)
     change = jnp.asarray(progress.change, float)
     touched = jnp.asarray(progress.touched, int)
-    return jax.lax.while_loop(
+    return lax_loops.while_loop(
         lambda now: (now.iterations < iterations) & ~(now.change <= tolerance),
         lambda now: _like(_advance(step, now), now),
         Progress(state, change, jnp.asarray(progress.iterations, int), touched),

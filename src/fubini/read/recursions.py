@@ -18,6 +18,7 @@ from fubini.algebra.build import index
 from fubini.algebra.label_digits import is_finite
 from fubini.algebra.leaf import Response
 from fubini.algebra.node import Index, Leaf, Node
+from fubini.base import lax_loops
 from fubini.base.arrays import Data, precisely
 from fubini.base.jaxprs import scan_counts
 from fubini.errors import Intractable
@@ -94,7 +95,7 @@ class Recursion:
         def advance(state: list[Data], here: list[Data]) -> tuple[list[Data], list[Data]]:
             return run(*consts, *state, *here)[: self.carry], state
 
-        _, before = jax.lax.scan(advance, first, slices, self.length, reverse=self.is_reversed)
+        _, before = lax_loops.scan(advance, first, slices, self.length, reverse=self.is_reversed)
 
         def matrix(state: list[Data], here: list[Data]) -> Data:
             moving = [state[k] for k in self.states] + [here[k - start] for k in self.slices]

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fubini.base import lax_loops
 from fubini.base.arrays import Data
 from fubini.base.domains import Bint, Domain, Real
 from fubini.base.names import Name
@@ -208,7 +209,7 @@ def chain_log_evidence(length: int, rows: ChainRows) -> Data:
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _log_evidence(length: int, rows: ChainRows) -> Data:
     found = passed_once(length, rows)
-    return jax.lax.cond(found.safe, lambda: log_evidence(found), lambda: _by_rows(length, rows))
+    return lax_loops.cond(found.safe, lambda: log_evidence(found), lambda: _by_rows(length, rows))
 
 
 def _log_evidence_jvp(length: int, primals: tuple, tangents: tuple) -> tuple[Data, Data]:
@@ -244,7 +245,7 @@ def _with_slopes(length: int, rows: ChainRows) -> tuple[Data, ChainRows]:
         total, pull = jax.vjp(partial(_by_rows, length), spread(rows))
         return total, pull(jnp.ones_like(total))[0]
 
-    return jax.lax.cond(found.safe, lambda: (log_evidence(found), spread(slopes(rows, found))), carefully)
+    return lax_loops.cond(found.safe, lambda: (log_evidence(found), spread(slopes(rows, found))), carefully)
 
 
 def _by_rows(length: int, rows: ChainRows) -> Data:

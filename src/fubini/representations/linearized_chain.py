@@ -11,10 +11,10 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
 from fubini.approximate.linearize import Linearize, linearization, linearize_recast
+from fubini.base import lax_loops
 from fubini.base.arrays import Data, require
 from fubini.base.domains import Bint, Domain
 from fubini.base.interpretations import current
@@ -306,7 +306,7 @@ def fit_in_order(plan: Plan, fit: Fit, updates: int) -> tuple[list[NoiseRows], l
         known, now, rows = _through(plan.later, cut.at(parts), plan.before, carry, cells, fit, updates)
         return part_of(now, known, tuple((back[name], domain) for name, domain in plan.before)), rows
 
-    _, later = jax.lax.scan(body, begin, cut.stacked, length=outline.length)
+    _, later = lax_loops.scan(body, begin, cut.stacked, length=outline.length)
     return first, later
 
 

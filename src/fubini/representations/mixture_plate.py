@@ -9,9 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-import jax
-
 from fubini.approximate.moment_matching import matches_multiply, matches_multiply_out
+from fubini.base import lax_loops
 from fubini.base.interpretations import current
 from fubini.base.names import Name
 from fubini.base.semirings import sum_product
@@ -109,4 +108,4 @@ def _filtered(plate: _Plate, start: Sequence[Factor], bodies: Sequence[Factor]) 
         whole = joined([carry, cut.at(parts)])
         return settled(matched(whole) if isinstance(whole, Mixture) else whole, layout), None
 
-    return jax.lax.scan(step, settled(first, layout), cut.stacked)[0]
+    return lax_loops.scan(step, settled(first, layout), cut.stacked)[0]

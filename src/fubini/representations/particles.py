@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fubini.approximate.proposals import averaged, drawn
+from fubini.base import lax_loops
 from fubini.base.arrays import Data, is_traced
 from fubini.base.domains import Bint, Domain
 from fubini.base.interpretations import interpret
@@ -295,7 +296,7 @@ def _in_blocks(share: Callable[[Samples], Factor], cloud: Samples) -> Factor:
         own, replaced = one(places)
         return (promoted(total[0] + own), total[1] + replaced), None
 
-    (weight, replaced), _ = jax.lax.scan(add, one(places[0]), places[1:])
+    (weight, replaced), _ = lax_loops.scan(add, one(places[0]), places[1:])
     note_replaced(replaced)
     return weight
 

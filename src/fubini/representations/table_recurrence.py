@@ -9,6 +9,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from fubini.base import lax_loops
 from fubini.base.arrays import Data
 from fubini.base.domains import Bint, Domain
 from fubini.base.names import Bound, Name
@@ -134,7 +135,7 @@ def scanned(steps: Steps, start: Table, layout: TableLayout, turn: Turn, keep: b
     first = to_weights(start, None, steps.links.before, layout.dtype)
     begin = spread_out(first.data, first.names, layout.batch)
     moving = [part.data for part in terms if steps.time in part.names]
-    last, (tops, each) = jax.lax.scan(body, begin, moving, length=steps.length, reverse=turn.reverse)
+    last, (tops, each) = lax_loops.scan(body, begin, moving, length=steps.length, reverse=turn.reverse)
     every, least = (each, jax.vmap(least_of)(each)) if keep else (None, each)
     first_least = least_of(begin)[None]
     entering = [least[1:], first_least] if turn.reverse else [first_least, least[:-1]]

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from fubini.base import lax_loops
 from fubini.base.arrays import Data
 from fubini.base.domains import Bint, Domain
 from fubini.base.interpretations import interpret
@@ -159,7 +160,7 @@ def one_by_one(question: PathQuestion) -> dict[str, Array]:
 
     xs = (earlier, cut.stacked, question.keys[1])
     state = tuple(ends[name] for name in before)
-    initial, path = jax.lax.scan(body, state, xs, length=steps.length, reverse=True)
+    initial, path = lax_loops.scan(body, state, xs, length=steps.length, reverse=True)
     return question.answer(initial, path, list(shared.values()))
 
 

@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fubini.base import lax_loops
 from fubini.base.arrays import Data
 from fubini.base.domains import Bint, Real
 from fubini.base.interpretations import interpret
@@ -302,7 +302,7 @@ def smoothed_by_division(
         return now, (later, tally.total_replaced())
 
     xs = (earlier_carries(first, every, steps), Advance(unnamed(every, steps.time), links), cut.stacked)
-    before, (smooth, replaced) = jax.lax.scan(body, last, xs, reverse=True)
+    before, (smooth, replaced) = lax_loops.scan(body, last, xs, reverse=True)
     note(repeated(each, "each step back", steps.length))
     finished = finish(outline, name_axis(smooth, steps.time), kept, layout)
     count = None if replaced is None else jnp.sum(replaced)
@@ -339,7 +339,7 @@ def smoothed_by_kernels(
         each[:] = tally.conversions
         return now, later
 
-    before, after = jax.lax.scan(body, last, (earlier, cut.stacked), reverse=True)
+    before, after = lax_loops.scan(body, last, (earlier, cut.stacked), reverse=True)
     note(repeated(each, "each step back", steps.length))
     finished = finish(outline, name_axis(after, steps.time), kept, layout)
     return rename(finished, outline.links.to_after), finish(outline, before, kept, layout)

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fubini.base import lax_loops
 from fubini.base.arrays import Data
 from fubini.base.names import Name
 from fubini.eliminate.forward import embed
@@ -51,7 +52,7 @@ def looked_ahead(steps: Steps, lag: int) -> Factor:
         return [jnp.concatenate([new, old[-1:]]) for new, old in zip(made, every, strict=True)]
 
     none = [jnp.broadcast_to(data, (steps.length + 1, *jnp.shape(data))) for data in last.leaves()]
-    every = jax.lax.fori_loop(0, lag, one_more, none)
+    every = lax_loops.fori_loop(0, lag, one_more, none)
     return name_axis(last.rebuilt(iter(every)), steps.time)
 
 

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fubini.base import lax_loops
 from fubini.base.arrays import Data
 from fubini.base.domains import Bint
 from fubini.base.names import Bound, Name
@@ -77,7 +78,7 @@ def scanned(steps: Steps, start: Factor, keep: bool, step_by_step: bool = False)
             return after, (after if keep else None, log, link if keep else None)
 
         xs = (cut.stacked, None if keys is None else keys[1:])
-        last, (every, logs, links) = jax.lax.scan(body, first, xs, length=steps.length)
+        last, (every, logs, links) = lax_loops.scan(body, first, xs, length=steps.length)
         note(repeated(each, "each step", steps.length))
         return *_weighed(steps, layout, last, every, logs), links
 
@@ -120,7 +121,7 @@ def scanned_back(steps: Steps, end: Factor | None = None) -> Factor:
             now = settled(now, layout)
             return now, now
 
-        begin, before = jax.lax.scan(body, last, cut.stacked, length=steps.length, reverse=True)
+        begin, before = lax_loops.scan(body, last, cut.stacked, length=steps.length, reverse=True)
         return begin, name_axis(before, steps.time)
 
     own = recurrence_of(layout, steps)
@@ -360,7 +361,7 @@ def scanned_in_chunks(steps: Steps, start: Factor, size: int) -> Factor:
         return settled(rename(after, steps.links.to_before), layout), None
 
     chunks = jax.tree.map(lambda data: data.reshape(count, size, *data.shape[1:]), moving)
-    last, _ = jax.lax.scan(body, settled(start, layout), chunks, length=count)
+    last, _ = lax_loops.scan(body, settled(start, layout), chunks, length=count)
     return last
 
 
