@@ -1,5 +1,8 @@
 """Models of rows of data, and their data."""
 
+import csv
+import lzma
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -74,3 +77,24 @@ def cases(rows: int) -> dict[str, Case]:
         "logistic": Case(logistic, (X,), binary),
         "mixture": Case(mixture, (mixed,), mixed),
     }
+
+
+@fb.model
+def naive_bayes(topic, classes, words):
+    rate = yield fb.dist.Dirichlet(1.5 * jnp.ones(words)).expand([classes]).named("rate")
+    yield fb.dist.Categorical(rate[topic]).named("y")
+
+
+def tokens(folder: Path, words: int, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """The groups and the words of the first tokens of 20 Newsgroups, each of the most frequent words."""
+    with lzma.open(folder / "docs.csv.xz", "rt", newline="") as file:
+        groups = np.array([int(row["topic"]) for row in csv.DictReader(file)], np.int32)
+    with lzma.open(folder / "tokens.txt.xz", "rt") as file:
+        articles = [np.array(line.split()[:40], np.int32) for line in file]
+    topic, word = np.repeat(groups, list(map(len, articles))), np.concatenate(articles)
+    frequent = np.argsort(-np.bincount(word), kind="stable")[:words]
+    place = np.full(word.max() + 1, -1, np.int32)
+    place[frequent] = np.arange(words)
+    kept = place[word] >= 0
+    step = max(int(kept.sum()) // count, 1)
+    return topic[kept][::step][:count], place[word[kept]][::step][:count]

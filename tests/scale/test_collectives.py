@@ -7,11 +7,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.sharding import AxisType, NamedSharding, PartitionSpec
+from jax.sharding import AxisType
 
 import fubini as fb
 
-from .meshes import both_kinds, mesh_of
+from .meshes import both_kinds, mesh_of, rows_of
 from .plate_models import Case, cases
 from .watch import collectives, watched
 
@@ -21,8 +21,7 @@ CASES = cases(ROWS)
 
 def on_axes(kind: AxisType) -> Callable[[np.ndarray], jax.Array]:
     """Rows over eight devices, by JAX itself."""
-    sharding = NamedSharding(mesh_of(kind, rows=8), PartitionSpec("rows"))
-    return lambda x: jax.device_put(jnp.asarray(x), sharding)
+    return lambda x: jax.device_put(jnp.asarray(x), rows_of(kind))
 
 
 def test_what_goes_over_all_rows_is_seen() -> None:

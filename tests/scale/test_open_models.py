@@ -1,5 +1,7 @@
-"""Models without closed forms over a mesh: draws are those of one device."""
+"""Models that keep latents, over a mesh: densities, slopes, modes, labels, counts of words and draws of one device."""
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -7,24 +9,107 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.sharding import AxisType
+from scipy.special import gammaln
 
-from .plate_models import cases
-from .test_plates import assert_close, placed
+import fubini as fb
+
+from .meshes import mesh_of, rows_of
+from .plate_models import Case, cases, mixture, naive_bayes, tokens
+from .test_plates import assert_close
+from .watch import watched
 
 KEY = jax.random.key(0)
-SMALL = cases(799)
+ROWS = 2_000
+CASES = cases(ROWS)
+VALUES = {
+    "logistic": {"w": np.array([0.4, -0.8, 1.5])},
+    "mixture": {"p": np.array([0.2, 0.3, 0.5]), "m": np.array([-2.0, 0.1, 2.5])},
+}
 
 
-@pytest.fixture(scope="module")
-def in_float64() -> Any:
-    """JAX in double precision."""
+def padded(x: np.ndarray) -> Any:
+    """All rows but one over eight devices, in single precision."""
+    return fb.shard(x[1:].astype(np.float32) if x.dtype.kind == "f" else x[1:], mesh_of(AxisType.Auto, rows=8), "rows")
+
+
+def even(x: np.ndarray) -> Any:
+    """Rows over eight devices, by JAX itself, on axes that types tell of."""
+    return jax.device_put(x.astype(float) if x.dtype.kind == "f" else x, rows_of(AxisType.Explicit))
+
+
+WIDTHS = {"float32": (padded, lambda x: jnp.asarray(x[1:]), 1e-6), "float64": (even, jnp.asarray, 1e-10)}
+
+
+def density(case: Case, place: Callable[[np.ndarray], Any]) -> Any:
+    """The log-density of what remains, its labels summed out."""
+    post = case.post(place)
+    return post.eliminate("k") if "k" in post.names else post
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", VALUES)
+def test_densities_and_slopes_are_those_of_one_device(name: str, width: str) -> None:
+    place, whole, rtol = WIDTHS[width]
+    values = VALUES[name]
+    with jax.enable_x64(width == "float64"):
+
+        def answers(place: Callable[[np.ndarray], Any]) -> Any:
+            post = density(CASES[name], place)
+            given = jax.tree_util.tree_map(jnp.asarray, values)
+            return post.log_prob(**given), jax.grad(lambda given: post.log_prob(**given))(given)
+
+        with watched() as seen:
+            own = answers(place)
+        seen.require_few_numbers(ROWS - 1)
+        assert_close(own, answers(whole), rtol)
+
+
+def test_modes_are_those_of_one_device() -> None:
     with jax.enable_x64(True):
-        yield
+        with watched() as seen:
+            mode = CASES["logistic"].post(even).map()
+        seen.require_few_numbers(ROWS)
+        assert_close(mode, CASES["logistic"].post(jnp.asarray).map(), 1e-8)
 
 
-def test_chains_of_nuts_are_those_of_one_device(in_float64: None) -> None:
-    case = SMALL["logistic"]
+@pytest.mark.parametrize("width", WIDTHS)
+def test_labels_given_their_components_are_those_of_one_device(width: str) -> None:
+    place, whole, rtol = WIDTHS[width]
+    y = CASES["mixture"].observed
+    with jax.enable_x64(width == "float64"):
+
+        def labels(place: Callable[[np.ndarray], Any]) -> Any:
+            given = jax.tree_util.tree_map(jnp.asarray, VALUES["mixture"])
+            return mixture(place(y)).condition(y=place(y), **given).marginal("k").normalize()
+
+        tables = [jax.tree_util.tree_map(jnp.asarray, labels(where)) for where in (place, whole)]
+        assert_close(*(table.weights for table in tables), rtol)
+
+
+def test_chains_of_nuts_are_those_of_one_device() -> None:
+    case = CASES["logistic"]
     options = dict(draws=5, warmup=5, chains=2, method="nuts", progress=False, log_likelihood=False, predictive=False)
-    runs = [case.post(place).infer(KEY, **options) for place in (placed(AxisType.Explicit), jnp.asarray)]
+    with jax.enable_x64(True):
+        runs = [case.post(place).infer(KEY, **options) for place in (even, jnp.asarray)]
     assert_close(*({n: run.posterior[n].values for n in run.posterior} for run in runs), rtol=1e-9)
     np.testing.assert_array_equal(*(run.sample_stats["n_steps"] for run in runs))
+
+
+@pytest.mark.parametrize("width", ["float32", "float64"])
+def test_words_of_newsgroups_are_counted_where_they_are(width: str, data: Path) -> None:
+    """Against the evidence and the means of Dirichlet–multinomials, from counts."""
+    classes, words, count = 20, 60, 79_999
+    topic, word = tokens(data / "newsgroups20", words, count)
+    assert len(word) == count
+    mesh = mesh_of(AxisType.Auto, rows=8)
+    counts = np.zeros((classes, words))
+    np.add.at(counts, (topic, word), 1)
+    a = counts + 1.5
+    evidence = np.sum(gammaln(1.5 * words) - words * gammaln(1.5) + gammaln(a).sum(1) - gammaln(a.sum(1)))
+    with jax.enable_x64(width == "float64"), watched() as seen:
+        post = naive_bayes(fb.shard(topic, mesh, "rows"), classes, words).condition(y=fb.shard(word, mesh, "rows"))
+        rtol = {"float32": 1e-6, "float64": 1e-10}[width]
+        assert_close(post.log_evidence().data, evidence, rtol)
+        assert_close(post.marginal("rate").mean("rate").data, a / a.sum(1, keepdims=True), rtol)
+        assert_close(post.map(), (a - 1) / (a - 1).sum(1, keepdims=True), rtol)
+    seen.require_few_numbers(count // 8)

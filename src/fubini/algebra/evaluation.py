@@ -16,6 +16,7 @@ import numpy as np
 from fubini.algebra.axes import Axes, aligned, product, root, taken, union, where_holds
 from fubini.algebra.binding import opened_once
 from fubini.algebra.build import const, factors_in, is_test
+from fubini.algebra.mesh_sums import OVER_ROWS, reads_rows
 from fubini.algebra.node import Index, Leaf, Node, node
 from fubini.algebra.placement import Placed, Spread, spread_indices
 from fubini.algebra.ranges import bounds, is_whole
@@ -64,8 +65,19 @@ class Evaluation:
         """The numbers of a node over its free indices, in some order."""
         numbers = self.memo.get(this)
         if numbers is None:
-            numbers = self.memo[this] = getattr(self, f"_{this.kind}")(this)
+            numbers = self.memo[this] = self._on_mesh(this) or getattr(self, f"_{this.kind}")(this)
         return numbers
+
+    def _on_mesh(self, this: Node) -> Axes | None:
+        """For NumPy, a sum over rows on a mesh, which is computed there."""
+        if (
+            self.xp is not np
+            or not self.placed
+            or this.kind not in OVER_ROWS
+            or not reads_rows(this.leaves, self.placed)
+        ):
+            return None
+        return self.arrays.sum_on_mesh(this)  # type: ignore[attr-defined]
 
     def _const(self, this: Node) -> Axes:
         return Axes(self.xp.asarray(this.args[0]), ())

@@ -25,8 +25,7 @@ from fubini.base.interpretations import current
 from fubini.base.names import Name
 from fubini.numerics.named_axes import align
 from fubini.read.jaxpr_reader import Reader
-from fubini.read.leaf_arrays import LeafArrays
-from fubini.read.mesh_numbers import sums_over_mesh
+from fubini.read.leaf_arrays import LeafArrays, sums_over_mesh
 from fubini.show.notation import Notation, Symbol
 from fubini.terms.exactness import Exactness, combined, exactly
 from fubini.terms.fields import static_field, term_field

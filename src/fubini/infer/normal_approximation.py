@@ -201,7 +201,7 @@ def _independent_draws(name: str, target: Target, fit: Callable[[Data], tuple[Da
     """A sampler of loc + scale · noise, whose chains begin with what was fitted."""
 
     def starts(key: Data, chains: int) -> tuple[Data, Data]:
-        loc, scale = fit(key)
+        loc, scale = map(jnp.asarray, jax.device_get(fit(key)))  # which the chains need on no mesh
         return jnp.stack([loc] * chains), jnp.stack([scale] * chains)
 
     return Transitions(name, _normal_transition(_shapes(target)), starts=starts)

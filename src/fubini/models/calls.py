@@ -29,6 +29,7 @@ from fubini.base.arrays import (
 )
 from fubini.base.distant import DistantArray, distant, entries, is_distant, is_of_jax, rebuild
 from fubini.base.domains import Domain
+from fubini.base.sharded_array import ShardedArray
 from fubini.distributions.parameter_checks import satisfied
 from fubini.engines.host_program import HostPrograms
 from fubini.errors import DataError, DomainError
@@ -59,7 +60,10 @@ def ask(
     require_room(asked, *(batch + shape for site in flat_joint.outline.sites for shape in _event_shapes(site.shape)))
     with within_memory(asked):
         if any(map(is_of_jax, (*values, *leaves))) or is_traced(key):
-            result = _compiled(question, tree, names, mapped, count)(unshared(leaves), key, unshared(values))
+            own = tuple(leaf.shape if isinstance(leaf, ShardedArray) else None for leaf in leaves)
+            lying = [leaf.data if isinstance(leaf, ShardedArray) else leaf for leaf in leaves]
+            compiled = _compiled(question, tree, names, mapped, count, own if is_distant(*leaves) else None)
+            result = compiled(unshared(lying), key, unshared(values))
         else:
             with double_precision(), eval_context():
                 made = _compiled if key is None else _on_host  # a density is asked for many times
@@ -73,8 +77,22 @@ def ask(
 
 
 @cached_for_precision(1024)
-def _compiled(question: Question, tree: Any, names: tuple, mapped: tuple[bool, ...], count: int | None) -> Callable:
+def _compiled(
+    question: Question,
+    tree: Any,
+    names: tuple,
+    mapped: tuple[bool, ...],
+    count: int | None,
+    on_mesh: tuple[tuple[int, ...] | None, ...] | None = None,
+) -> Callable:
+    """The question compiled; of data on a mesh, derivatives keep nothing but its arguments, which lie in equal parts.
+
+    `on_mesh` has the own shapes of those that are padded.
+    """
+
     def one(leaves: list[Data], key: Data, values: list[Data]) -> Any:
+        if on_mesh is not None:
+            leaves = [x if own is None else ShardedArray(x, own) for x, own in zip(leaves, on_mesh, strict=True)]
         joint = rebuild(tree, leaves)
         return question(joint, key, nested(names, [entries(value) for value in values]))
 
@@ -83,7 +101,8 @@ def _compiled(question: Question, tree: Any, names: tuple, mapped: tuple[bool, .
         axes = (None, None if key is None else 0, [0 if axis else None for axis in mapped])
         return jax.vmap(one, in_axes=axes, axis_size=count)(leaves, keys, values)
 
-    return jax.jit(one if count is None else many)
+    function = one if count is None else many
+    return jax.jit(function if on_mesh is None else jax.checkpoint(function))
 
 
 @cached_for_precision(1024)

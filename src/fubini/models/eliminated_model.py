@@ -48,7 +48,7 @@ from fubini.models.question_heads import ELIMINATE, GIBBS, LOG_EVIDENCE, METROPO
 from fubini.models.reading import Reading
 from fubini.models.structure import NotComparable, Structure
 from fubini.numerics.randomness import require_key
-from fubini.read.mesh_numbers import sums_over_mesh
+from fubini.read.leaf_arrays import sums_over_mesh
 from fubini.show.printed_form import Block, Shown, Words
 from fubini.terms.value import Value
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 import jax
@@ -20,7 +21,7 @@ from fubini.models.flat_model import FlatModel
 from fubini.models.paths import nested
 from fubini.models.question_heads import exact_mode
 from fubini.questions.closed_form import require_numbers
-from fubini.questions.sampler_target import target_of
+from fubini.questions.sampler_target import SupportTransform, target_of
 from fubini.terms.value import to_array
 
 STARTS = 4  # local searches, of which the best counts
@@ -93,11 +94,7 @@ def require_real(eliminated_model: EliminatedModel) -> None:
 def highest_values(eliminated_model: EliminatedModel) -> dict[str, np.ndarray]:
     """The density is that of the values: the Jacobian of the map to unconstrained numbers is not part of it."""
     target, support = target_of(eliminated_model)
-
-    def density(free: Mapping[str, Data], numbers: Any) -> Data:
-        leaves, constants = numbers
-        return eliminated_model.log_density(support.values(free, leaves)[0], constants)
-
+    density, values = _compiled(eliminated_model.shared, support)
     plain = Target(target.shapes, density, target.numbers)
     starts = plain.start(jax.random.key(0), STARTS)
     zero = {name: jnp.zeros_like(value[0]) for name, value in starts.items()}
@@ -115,4 +112,17 @@ def highest_values(eliminated_model: EliminatedModel) -> dict[str, np.ndarray]:
         assert error is not None
         raise error
     best = max(maxima, key=lambda item: item[0])[1]
-    return {name: np.asarray(value) for name, value in support.values(best, target.numbers[0])[0].items()}
+    return {name: np.asarray(value) for name, value in values(best, target.numbers).items()}
+
+
+@lru_cache(maxsize=64)
+def _compiled(eliminated_model: EliminatedModel, support: SupportTransform) -> tuple[Callable, Callable]:
+    """The density of unconstrained numbers, and the values that they are; compiled once for a model."""
+
+    def values(free: Mapping[str, Data], numbers: Any) -> dict[str, Data]:
+        return support.values(free, numbers[0])[0]
+
+    def density(free: Mapping[str, Data], numbers: Any) -> Data:
+        return eliminated_model.log_density(values(free, numbers), numbers[1])
+
+    return jax.jit(density), jax.jit(values)
