@@ -34,9 +34,10 @@ def linearize(*, iterations: int = 1) -> Linearize:
     """The interpretation in force, with sequences linearised by slopes: the extended Kalman filter and smoother.
 
     Each density of a step that is no linear Gaussian becomes one: its mean by the first order of Taylor's series, its
-    covariance as it is there. The first pass linearises at the filter's means, transitions at the mean before the
-    step, observations at the mean that is predicted. Each more linearises all steps at the smoother's means: the
-    iterated extended smoother, which is Gauss–Newton's ascent to the most probable path (Bell 1994).
+    covariance as it is there. So do densities of other families, as of counts: by these two moments. The first pass
+    linearises at the filter's means, transitions at the mean before the step, observations at the mean that is
+    predicted. Each more linearises all steps at the smoother's means: the iterated extended smoother, which is
+    Gauss–Newton's ascent to the most probable path (Bell 1994); `filter()` then iterates each update alone.
 
     >>> x, x_next = fb.Variable("x", fb.Real), fb.Variable("x_next", fb.Real)
     >>> move = fb.dist.Normal(x + 0.1 * fb.ops.sin(x), 0.1)("x_next")
@@ -73,7 +74,7 @@ def unscented(*, alpha: float = 1.0, beta: float = 0.0, kappa: float | None = No
     _require_number("alpha", alpha, "above 0", lambda number: number > 0)
     _require_number("beta", beta, "at least 0", lambda number: number >= 0)
     if kappa is not None:
-        _require_number("kappa", kappa, "at least 0, or None for 3 − n", lambda number: number >= 0)
+        _require_number("kappa", kappa, "above −n, or None for 3 − n", lambda _: True)
     given = {"alpha": (alpha, 1.0), "beta": (beta, 0.0), "kappa": (kappa, None), "iterations": (count, 1)}
     told = ", ".join(f"{name}={value:g}" for name, (value, usual) in given.items() if value != usual)
     rule = SigmaPoints(float(alpha), float(beta), None if kappa is None else float(kappa))

@@ -137,6 +137,7 @@ def to_rows(fit: LinearFit) -> NoiseRows:
     noise = scale[..., :, None] * covariance * scale[..., None, :] + jnp.where(both, fit.spread, 0.0)
     root = cholesky(noise)
     ok = jnp.all(jnp.isfinite(root), axis=(-2, -1)) & jnp.all(diagonal(root) > 0, axis=-1)
+    ok = ok & jnp.all(fit.power >= 0, axis=-1)
     A, b = jnp.where(kept[..., None], fit.slope, 0.0), jnp.where(kept, fit.offset, 0.0)
     ok = ok & jnp.all(jnp.isfinite(A), axis=(-2, -1)) & jnp.all(jnp.isfinite(b), axis=-1)
     rows = lower_solved(root, jnp.concatenate([A, -b[..., None]], axis=-1))

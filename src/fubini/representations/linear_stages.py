@@ -103,11 +103,12 @@ def _movers(
 
 
 def _no_movers(terms: Sequence[Factor], unknown: Reals, asked: str) -> Intractable:
+    names = listed(name for name, _ in unknown)
     return Intractable(
         asked,
-        expected=f"a density of {listed(name for name, _ in unknown)} given the state before, which says where it is",
+        expected=f"a density of {names} that says where it is: a Normal, MultivariateNormal, …",
         nearest=f"factors {listed(str(term) for term in terms)}",
-        advice="write the step as a distribution: dist.Normal(f(x), scale)('x_next')",
+        advice="write it as a distribution of the state, with some noise: dist.Normal(f(x), scale)('x_next')",
     )
 
 

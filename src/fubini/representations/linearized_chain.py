@@ -6,7 +6,8 @@ Striebel, and its evidence is that of the linear steps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple
@@ -19,21 +20,23 @@ from fubini.base.arrays import Data, require
 from fubini.base.domains import Bint, Domain
 from fubini.base.interpretations import current
 from fubini.base.names import Name
-from fubini.errors import DataError, Intractable, listed
+from fubini.errors import DataError, FubiniError, Intractable, listed
 from fubini.factors.carry import float_type
 from fubini.factors.gaussian import Gaussian
+from fubini.factors.piecewise import Piecewise
 from fubini.factors.promotion import promoted
 from fubini.factors.slices import slices
 from fubini.factors.table import Table
 from fubini.factors.tally import Conversion, conversion_of
 from fubini.numerics.linear_fits import NoiseRows, Normal, fit_by_sigma_points, fit_by_slopes
 from fubini.numerics.named_axes import align
-from fubini.numerics.quadratic import Quadratic, Reals
+from fubini.numerics.quadratic import Quadratic, Reals, places
 from fubini.representations.linear_stages import (
     Cells,
     Fit,
     Stage,
     advance,
+    conditional_of,
     fit_stage,
     part_of,
     rows_of,
@@ -68,6 +71,9 @@ class LinearizedChain:
     def __init__(self, chain: Chain, own: Linearize) -> None:
         self.chain, self.own = chain, own
         require_real_states(chain, own)
+        with current().without(Linearize):
+            self.plan = _plan(chain._outline, terms_of(chain.init), terms_of(chain.factor))
+            self.plan.require_moments(own)
 
     def evidence(self) -> Factor:
         """That of the linear steps."""
@@ -160,37 +166,54 @@ class LinearizedChain:
     def _passed(self, smooth: Any, updates: int = 1) -> Chain:
         chain, own = self.chain, self.own
         terms = [terms_of(chain.init), terms_of(chain.factor)]
-        found = run(linear_steps, chain._outline, terms, *(smooth or ()), rule=own.rule, mark=own.mark, updates=updates)
+        with self._differentiated():
+            found = run(
+                linear_steps, chain._outline, terms, *(smooth or ()), rule=own.rule, mark=own.mark, updates=updates
+            )
         first, later = (self._checked(part, where) for part, where in zip(found, (FIRST, LATER), strict=True))
         return chain.over(first, later)
 
+    @contextmanager
+    def _differentiated(self) -> Iterator[None]:
+        """Say what has no derivative, where JAX has none for a function."""
+        try:
+            yield
+        except (ValueError, NotImplementedError) as error:
+            if isinstance(error, FubiniError) or "JVP" not in str(error):
+                raise
+            raise Intractable(
+                f"{self.own} of {self.chain}",
+                expected="functions that JAX can differentiate",
+                nearest=f"{error}".splitlines()[0],
+                advice="fb.unscented() asks functions for values alone; or give this one a jax.custom_jvp",
+            ) from error
+
     def _checked(self, part: tuple[Factor, list[Data]], where: str) -> Factor:
-        """The factor, once every fit of it has a density; marked as a projection."""
+        """The factor, once every fit of it has a density."""
         factor, oks = part
         terms = [term for term in terms_of(factor) if term.exactness.is_exact]
         fitted = [term for term in terms_of(factor) if isinstance(term, Gaussian) and not term.exactness.is_exact]
         for ok, term in zip(oks, fitted, strict=True):
-            (log,) = require(ok, partial(self._singular, term, ok, where), term.scale.pair.shift)
-            pair = term.scale.pair._replace(shift=log)
-            terms.append(
-                Gaussian._of(
-                    Table._of(pair, term.scale.inputs, term.scale.mark), term.quadratic, term.reals, term.inputs
-                )
-            )
+            pair = term.scale.pair
+            (log,) = require(ok, partial(self._singular, oks, where), pair.shift)
+            scale = Table._of(pair._replace(shift=log), term.scale.inputs, term.scale.mark)
+            terms.append(Gaussian._of(scale, term.quadratic, term.reals, term.inputs))
         return product(*terms)
 
-    def _singular(self, term: Gaussian, ok: Data, where: str) -> DataError:
-        chain = self.chain
-        place = np.argwhere(~np.asarray(ok))[0]
-        at = ", ".join(f"{name} = {k}" for name, k in zip(term.batch, place, strict=True)) or where
-        own = [each for each in terms_of(chain.init if where == FIRST else chain.factor) if is_fitted(each)]
-        near = [each for each in own if set(dict(term.reals)) & set(each.inputs)]
+    def _singular(self, oks: Sequence[Data], where: str) -> DataError:
+        """The error of the first fit, in time and then in order, that has no density."""
+        terms = terms_of(self.chain.init if where == FIRST else self.chain.factor)
+        stages = [stage for stage in (self.plan.first if where == FIRST else self.plan.later) if stage.fitted]
+        failed = [(tuple(np.argwhere(~np.asarray(ok))[0]), k) for k, ok in enumerate(oks) if not np.all(np.asarray(ok))]
+        place, first = min(failed)
+        names = (*(() if where == FIRST else (self.chain.time,)), *self.plan.cells.batch)
+        at = ", ".join(f"{name} = {k}" for name, k in zip(names, place, strict=True)) or where
         return DataError(
-            f"{self.own} of {listed(str(each) for each in near)}, at {at}",
-            expected="slopes that are numbers, and noise whose covariance is positive definite, near the state there",
-            nearest="the linearisation is singular there",
-            advice="check scales that vanish, and functions without a slope (a norm or an angle at zero); or start "
-            "nearer to the data, fb.unscented(), or fb.rep.Particles(n, key)",
+            f"{self.own} of {listed(str(terms[k]) for k in stages[first].fitted)}, at {at}",
+            expected="values and slopes that are numbers there, and noise whose covariance is positive definite",
+            nearest="the linearisation is singular",
+            advice="check scales that vanish, powers below 0, and functions without a slope (a norm or an angle at "
+            "zero); or ask fb.unscented(), or fb.rep.Particles(n, key)",
         )
 
 
@@ -285,12 +308,32 @@ class Plan(NamedTuple):
         """The states that a step adds."""
         return tuple((name, dict(self.outline.domains)[name]) for name in self.outline.links.newest)
 
+    def require_moments(self, own: Linearize) -> None:
+        """Raise unless each density to be fitted has two moments, and what the method asks of it."""
+        for stage, terms in (*((s, self.start) for s in self.first), *((s, self.terms) for s in self.later)):
+            for place in stage.fitted:
+                conditional_of(terms[place])
+                if own.rule is None and isinstance(promoted(terms[place]), Piecewise):
+                    raise Intractable(
+                        f"{own} of {terms[place]}",
+                        expected="a mean and a scale that have slopes",
+                        nearest="they jump where a real variable crosses a number",
+                        advice="fb.unscented() asks for values alone; fb.rep.Truncated() integrates over each side",
+                    )
+            size = sum(map(len, places(stage.names).values()))
+            if stage.fitted and own.rule is not None and not own.rule.spread(size) > 0:
+                raise DataError(
+                    f"{own} of a state of {size} numbers",
+                    expected=f"kappa above {-size}",
+                    advice="leave it out: it is then 3 − n where that is positive, and else 0",
+                )
+
 
 def _plan(outline: SequenceOutline, start: Sequence[Factor], terms: Sequence[Factor]) -> Plan:
     batch = _others([*start, *terms], (outline.time, *dict(outline.domains)))
     plan = Plan(outline, start, terms, [], [], Cells(batch, float_type([*start, *terms])))
-    plan.first.extend(stages_of(start, (), plan.before, "a linearised chain, whose start"))
-    plan.later.extend(stages_of(terms, plan.before, plan.newest, "a linearised chain, whose step"))
+    plan.first.extend(stages_of(start, (), plan.before, "the start of a linearised chain"))
+    plan.later.extend(stages_of(terms, plan.before, plan.newest, "a step of a linearised chain"))
     return plan
 
 
