@@ -10,45 +10,27 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from fubini.approximate.linearize import Linearize, linearization, linearize_recast
-from fubini.base import lax_loops
 from fubini.base.arrays import Data, require
-from fubini.base.domains import Bint, Domain
+from fubini.base.domains import Domain
 from fubini.base.interpretations import current
 from fubini.base.names import Name
 from fubini.errors import DataError, FubiniError, Intractable, listed
-from fubini.factors.carry import float_type
 from fubini.factors.gaussian import Gaussian
-from fubini.factors.piecewise import Piecewise
 from fubini.factors.promotion import promoted
-from fubini.factors.slices import slices
 from fubini.factors.table import Table
 from fubini.factors.tally import Conversion, conversion_of
-from fubini.numerics.linear_fits import NoiseRows, Normal, fit_by_sigma_points, fit_by_slopes
 from fubini.numerics.named_axes import align
-from fubini.numerics.quadratic import Quadratic, Reals, places
-from fubini.representations.linear_stages import (
-    Cells,
-    Fit,
-    Stage,
-    advance,
-    conditional_of,
-    fit_stage,
-    part_of,
-    rows_of,
-    stages_of,
-    variables_of,
-)
+from fubini.representations.linear_steps import linear_steps, other_inputs, plan_of
 from fubini.sequence.chain import Chain
 from fubini.sequence.chain_conversions import FIRST, LATER
-from fubini.sequence.compiled import SequenceOutline, run
+from fubini.sequence.compiled import run
 from fubini.sequence.counted import Smoothed
-from fubini.sequence.steps import TimeSlices
-from fubini.terms.exactness import Exactness, exactly
+from fubini.terms.exactness import exactly
 from fubini.terms.factor import Factor, Unit, product, terms_of
 
 
@@ -72,7 +54,7 @@ class LinearizedChain:
         self.chain, self.own = chain, own
         require_real_states(chain, own)
         with current().without(Linearize):
-            self.plan = _plan(chain._outline, terms_of(chain.init), terms_of(chain.factor))
+            self.plan = plan_of(chain._outline, terms_of(chain.init), terms_of(chain.factor))
             self.plan.require_moments(own)
 
     def evidence(self) -> Factor:
@@ -217,44 +199,14 @@ class LinearizedChain:
         )
 
 
-# -- the linear steps -------------------------------------------------------------------------------------------------
-
-
 def is_fitted(term: Factor) -> bool:
     """Whether a factor is neither a Gaussian nor a table."""
     return not isinstance(promoted(term), (Gaussian, Table, Unit))
 
 
-def linear_steps(
-    outline: SequenceOutline,
-    start: Sequence[Factor],
-    terms: Sequence[Factor],
-    *smooth: Any,
-    rule: Any,
-    mark: Exactness,
-    updates: int,
-) -> tuple:
-    """The start and the steps with what is not linear fitted, each with the places where a fit has a density."""
-    fit = fit_by_slopes if rule is None else fit_by_sigma_points(rule)
-    start, terms = ([each for factor in group for each in terms_of(factor)] for group in (start, terms))
-    plan = _plan(outline, start, terms)
-    first, later = fit_at(plan, smooth[0], smooth[1], fit) if smooth else fit_in_order(plan, fit, updates)
-    length = {plan.outline.time: Bint[plan.outline.length]}
-    return (
-        _factor(plan.first, start, first, plan.cells, {}, mark),
-        _factor(plan.later, terms, later, plan.cells, length, mark),
-    )
-
-
-def _others(terms: Sequence[Factor], states: Sequence[Name]) -> dict[Name, Domain]:
-    """The inputs of some terms that are no states."""
-    inputs = {name: domain for term in terms for name, domain in term.inputs.items()}
-    return {name: domain for name, domain in inputs.items() if name not in states}
-
-
 def batch_of(chain: Chain) -> dict[Name, Domain]:
     """The inputs of a chain that are neither states nor the time."""
-    return _others((*terms_of(chain.init), *terms_of(chain.factor)), (chain.time, *chain.domains))
+    return other_inputs((*terms_of(chain.init), *terms_of(chain.factor)), (chain.time, *chain.domains))
 
 
 def require_real_states(chain: Chain, own: Linearize) -> None:
@@ -286,131 +238,3 @@ def said_of(own: Linearize) -> str:
         return f"densities that are not linear, {first}: the {name} Kalman filter and smoother"
     name = "Gauss–Newton's ascent to the most probable path" if own.rule is None else "iterated posterior linearisation"
     return f"densities that are not linear, {first}, then {own.iterations - 1} times at the smoother's: {name}"
-
-
-class Plan(NamedTuple):
-    """The stages of the start and of each step, of these factors."""
-
-    outline: SequenceOutline
-    start: Sequence[Factor]
-    terms: Sequence[Factor]
-    first: list[Stage]
-    later: list[Stage]
-    cells: Cells
-
-    @property
-    def before(self) -> Reals:
-        """The states before a step."""
-        return tuple((name, dict(self.outline.domains)[name]) for name in self.outline.links.before)
-
-    @property
-    def newest(self) -> Reals:
-        """The states that a step adds."""
-        return tuple((name, dict(self.outline.domains)[name]) for name in self.outline.links.newest)
-
-    def require_moments(self, own: Linearize) -> None:
-        """Raise unless each density to be fitted has two moments, and what the method asks of it."""
-        for stage, terms in (*((s, self.start) for s in self.first), *((s, self.terms) for s in self.later)):
-            for place in stage.fitted:
-                conditional_of(terms[place])
-                if own.rule is None and isinstance(promoted(terms[place]), Piecewise):
-                    raise Intractable(
-                        f"{own} of {terms[place]}",
-                        expected="a mean and a scale that have slopes",
-                        nearest="they jump where a real variable crosses a number",
-                        advice="fb.unscented() asks for values alone; fb.rep.Truncated() integrates over each side",
-                    )
-            size = sum(map(len, places(stage.names).values()))
-            if stage.fitted and own.rule is not None and not own.rule.spread(size) > 0:
-                raise DataError(
-                    f"{own} of a state of {size} numbers",
-                    expected=f"kappa above {-size}",
-                    advice="leave it out: it is then 3 − n where that is positive, and else 0",
-                )
-
-
-def _plan(outline: SequenceOutline, start: Sequence[Factor], terms: Sequence[Factor]) -> Plan:
-    batch = _others([*start, *terms], (outline.time, *dict(outline.domains)))
-    plan = Plan(outline, start, terms, [], [], Cells(batch, float_type([*start, *terms])))
-    plan.first.extend(stages_of(start, (), plan.before, "the start of a linearised chain"))
-    plan.later.extend(stages_of(terms, plan.before, plan.newest, "a step of a linearised chain"))
-    return plan
-
-
-def fit_in_order(plan: Plan, fit: Fit, updates: int) -> tuple[list[NoiseRows], list[NoiseRows]]:
-    """Each stage at the moments of the filter there."""
-    outline, cells = plan.outline, plan.cells
-    known, now, first = _through(plan.first, plan.start, (), cells.nothing(), cells, fit, updates)
-    begin = part_of(now, known, plan.before)
-    cut = TimeSlices([slices(term, outline.time) for term in plan.terms])
-    back = outline.links.moves_back
-
-    def body(carry: Normal, parts: Any) -> tuple[Normal, list[NoiseRows]]:
-        known, now, rows = _through(plan.later, cut.at(parts), plan.before, carry, cells, fit, updates)
-        return part_of(now, known, tuple((back[name], domain) for name, domain in plan.before)), rows
-
-    _, later = lax_loops.scan(body, begin, cut.stacked, length=outline.length)
-    return first, later
-
-
-def _through(
-    stages: Sequence[Stage], terms: Sequence[Factor], known: Reals, now: Normal, cells: Cells, fit: Fit, updates: int
-) -> tuple[Reals, Normal, list[NoiseRows]]:
-    """The moments after some stages, and the rows of those that were fitted; what is seen, at its own update again."""
-    rows: list[NoiseRows] = []
-    for stage in stages:
-        after, then, line = known, now, None
-        for _ in range(updates if stage.fitted and not stage.moves else 1):
-            line = fit_stage(stage, terms, known, then, cells, fit) if stage.fitted else None
-            after, then = advance(stage, terms, known, now, cells, line)
-        if line is not None:
-            rows.append(rows_of(stage, line))
-        known, now = after, then
-    return known, now, rows
-
-
-def fit_at(
-    plan: Plan, first: tuple[Data, Data], every: tuple[Data, Data], fit: Fit
-) -> tuple[list[NoiseRows], list[NoiseRows]]:
-    """Each stage at moments that are given: of the states before the first step, and of both states of each step."""
-    cells = plan.cells
-    timed = cells._replace(batch={plan.outline.time: Bint[plan.outline.length], **cells.batch})
-    begin = Normal(*(cells.over(each, tuple(cells.batch), k) for each, k in zip(first, (1, 2), strict=True)))
-    pairs = Normal(*(timed.over(each, tuple(timed.batch), k) for each, k in zip(every, (1, 2), strict=True)))
-    return (
-        _fitted_at(plan.first, plan.start, plan.before, begin, cells, fit),
-        _fitted_at(plan.later, plan.terms, (*plan.before, *plan.newest), pairs, timed, fit),
-    )
-
-
-def _fitted_at(
-    stages: Sequence[Stage], terms: Sequence[Factor], known: Reals, now: Normal, cells: Cells, fit: Fit
-) -> list[NoiseRows]:
-    fitted = [stage for stage in stages if stage.fitted]
-    return [rows_of(stage, fit_stage(stage, terms, known, now, cells, fit)) for stage in fitted]
-
-
-def _factor(
-    stages: Sequence[Stage],
-    terms: Sequence[Factor],
-    rows: Sequence[NoiseRows],
-    cells: Cells,
-    time: dict,
-    mark: Exactness,
-) -> tuple[Factor, list[Data]]:
-    """The factors that are linear, and a Gaussian for each stage that was fitted."""
-    fitted = [stage for stage in stages if stage.fitted]
-    gone = {place for stage in fitted for place in stage.fitted}
-    batch = {**time, **cells.batch}
-    names = tuple(batch)
-    made = [
-        Gaussian._of(
-            Table.from_log(own.log, batch)._marked(mark),
-            Quadratic(own.vector, names, own.matrix, names, True),
-            variables_of(stage, terms),
-            batch,
-        )
-        for stage, own in zip(fitted, rows, strict=True)
-    ]
-    kept = [term for place, term in enumerate(terms) if place not in gone]
-    return product(*kept, *made), [own.ok for own in rows]
