@@ -176,7 +176,7 @@ def test_stochastic_volatility(method: str, passes: int) -> None:
 def test_the_most_probable_path() -> None:
     """Gauss–Newton ends where the log-density of the path is flat."""
     y = np.asarray(BEARINGS.y[1:])
-    with fb.linearize(iterations=15):
+    with fb.linearize(iterations=20):
         smooth = tracker(y).smooth()
     path = np.concatenate([[smooth.initial.mean("x").data], smooth.mean("x_next").data])
 
