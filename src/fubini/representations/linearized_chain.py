@@ -160,8 +160,8 @@ class LinearizedChain:
         """Say what has no derivative, where JAX has none for a function."""
         try:
             yield
-        except (ValueError, NotImplementedError) as error:
-            if isinstance(error, FubiniError) or "JVP" not in str(error):
+        except (TypeError, ValueError, NotImplementedError) as error:
+            if isinstance(error, FubiniError) or "jvp" not in str(error).lower():
                 raise
             raise Intractable(
                 f"{self.own} of {self.chain}",
