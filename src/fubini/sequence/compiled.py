@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from fubini.base.arrays import double_precision, is_traced
+from fubini.base.arrays import double_precision, is_traced, unshared
 from fubini.base.domains import Domain
 from fubini.base.interpretations import current
 from fubini.base.names import Name
@@ -75,8 +75,9 @@ def run(question: Callable, outline: Any, factors: Sequence[Sequence[Factor]], *
     with without_keys():
         if engine != "numpy":
             return compiled(_answered, key, *given)
+        leaves, structure = jax.tree.flatten(given)
         with double_precision():
-            return jax.tree.map(np.asarray, compiled(_answered, key, *given))
+            return jax.tree.map(np.asarray, compiled(_answered, key, *structure.unflatten(unshared(leaves))))
 
 
 def _answered(
