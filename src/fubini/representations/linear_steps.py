@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import jax
-
 from fubini.approximate.linearize import Linearize
+from fubini.base import lax_loops
 from fubini.base.arrays import Data
 from fubini.base.domains import Bint, Domain
 from fubini.base.names import Name
@@ -127,7 +126,7 @@ def fit_in_order(plan: Plan, fit: Fit, updates: int) -> tuple[list[NoiseRows], l
         known, now, rows = _through(plan.later, cut.at(parts), plan.before, carry, cells, fit, updates)
         return part_of(now, known, tuple((back[name], domain) for name, domain in plan.before)), rows
 
-    _, later = jax.lax.scan(body, begin, cut.stacked, length=outline.length)
+    _, later = lax_loops.scan(body, begin, cut.stacked, length=outline.length)
     return first, later
 
 
