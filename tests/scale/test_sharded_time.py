@@ -133,6 +133,22 @@ def test_a_best_path_among_equals_is_a_path() -> None:
     assert np.all(path[1:] != path[:-1])
 
 
+def test_weights_out_of_range() -> None:
+    """Steps that all but one path leave: products in linear weights would lose it."""
+    logs = np.log(LIKELIHOODS)
+    logs[20:30] += np.array([0.0, -60.0, -95.0])
+    logs[30] += np.array([-200.0, 0.0, -90.0])
+    moves = np.array([[1.0, 1e-20, 0.0], [0.0, 0.9, 0.1], [0.3, 0.0, 0.7]], np.float32)
+
+    def chain(data: Any) -> fb.Chain:
+        step = fb.Table(moves, ("x", "x1")) * fb.Table.from_log(data, ("t", "x1"))
+        return fb.Chain(init=fb.Table([0.5, 0.3, 0.2], ("x",)), factor=step, time="t", step={"x": "x1"})
+
+    here, expected = chain(placed(logs, mesh_of(AxisType.Auto, time=8))), chain(jnp.asarray(logs))
+    np.testing.assert_allclose(here.log_evidence().array, expected.log_evidence().array, rtol=1e-6)
+    np.testing.assert_allclose(here.filter().weights, expected.filter().weights, atol=1e-5)
+
+
 def test_double_precision() -> None:
     with jax.enable_x64(True):
         data, moves = LIKELIHOODS.astype(np.float64), MOVES.astype(np.float64)

@@ -35,7 +35,12 @@ from fubini.representations.table_kernels import (
     smoothed_by_kernels,
     smoothed_pairs_by_kernels,
 )
-from fubini.representations.table_scans import evidence_by_scans, served_by_scans, smoothed_by_scans
+from fubini.representations.table_scans import (
+    evidence_by_scans,
+    product_by_scans,
+    served_by_scans,
+    smoothed_by_scans,
+)
 from fubini.sequence.recurrence import Descent, InOrder, Products, Recurrence, SmoothedStates, Turn
 from fubini.sequence.steps import Steps, plan_of
 from fubini.terms.factor import Factor, Unit, rename
@@ -55,6 +60,9 @@ class TableRecurrence(Recurrence):
 
     def product(self) -> Products:
         return multiplied(*pairs(self.steps))
+
+    def product_in_order(self) -> Products | None:
+        return product_by_scans(self.steps, self.layout)
 
     def running(self, reverse: bool) -> Products:
         return accumulated(*pairs(self.steps), reverse)

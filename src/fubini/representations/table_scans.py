@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import jax.numpy as jnp
+
+from fubini.engines.chain_products import product
 from fubini.engines.chain_scans import evidence, smoothed
 from fubini.factors.table import Table
 from fubini.factors.table_carry import TableLayout
+from fubini.numerics.scaled import Scaled
 from fubini.representations.laid_out_chain import LaidOutChain, extent_of, laid_out_chain
-from fubini.sequence.recurrence import SmoothedStates
+from fubini.sequence.recurrence import Products, SmoothedStates
 from fubini.sequence.steps import Steps
 from fubini.terms.factor import Factor
 
@@ -31,3 +35,17 @@ def smoothed_by_scans(chain: LaidOutChain) -> SmoothedStates:
     """The weights of the states after each step and of the first, all of them those of the evidence together."""
     first, after = smoothed(chain.weights(), chain.steps.drops_small)
     return SmoothedStates(chain.states_in_time(*after), chain.states(*first))
+
+
+def product_by_scans(steps: Steps, layout: TableLayout) -> Products | None:
+    """The product of all steps, from the state before the first to the state after the last."""
+    one = Table._of(Scaled(jnp.ones((), layout.dtype), jnp.zeros((), layout.dtype)), {})
+    chain = served_by_scans(steps, one, layout)
+    if chain is None:
+        return None
+    made, log, safe = product(chain.weights())
+    names = {**chain.before, **chain.after, **chain.others}
+    shape = tuple(domain.extent for domain in names.values())
+    return Products(
+        Table._of(Scaled(made.reshape(shape), jnp.broadcast_to(log, made.shape).reshape(shape)), names), safe
+    )

@@ -106,6 +106,10 @@ class Recurrence(ABC):
         """The product of all steps, neighbours first; of steps of lag 1."""
         return None
 
+    def product_in_order(self) -> Products | None:
+        """The product of all steps, one after another; of steps of lag 1."""
+        return None
+
     def running(self, reverse: bool) -> Products | None:
         """The products of the steps up to each time, or from each time on; of steps of lag 1."""
         return None

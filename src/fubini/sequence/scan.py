@@ -196,6 +196,16 @@ def multiplied_through(steps: Steps) -> Factor:
     start = unrolled(steps, steps.cut().step, count)
     if steps.length <= lag:
         return joined([start, *identities(steps, count)], steps.semiring)
+    own = recurrence_of(steps.layout([]), steps) if lag == 1 else None
+    if own is not None and (products := own.product_in_order()) is not None:
+        product, safe = products
+        order = replace(layout_of([product], (), {}, steps.semiring), homogeneous=False)  # the scale stays apart
+
+        def carefully() -> Factor:
+            with log_space_alone():
+                return settled(_continued(within(steps, count, steps.length - count), start), order)
+
+        return if_in_range(safe, lambda: settled(product, order), carefully)
     return _continued(within(steps, count, steps.length - count), start)
 
 
