@@ -20,6 +20,7 @@ from fubini.models.joint import Joint
 from fubini.models.question_heads import exact_explain
 from fubini.questions.label_choice import labels_to_draw, reason_of
 from fubini.questions.marginal import marginal
+from fubini.questions.mesh_lines import mesh_lines
 from fubini.questions.mode import require_real
 from fubini.questions.posterior import posterior
 
@@ -52,7 +53,7 @@ def explain_model(model: FlatModel) -> Explanation:
         blocked=blocked,
         refused=refused,
         sampling=_sampling(eliminated_model),
-        passes=tuple(_passes(model)),
+        passes=(*_passes(model), *mesh_lines(eliminated_model)),
     )
 
 

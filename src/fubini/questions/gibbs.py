@@ -14,9 +14,12 @@ from fubini.questions.label_sampler import RUN_OPTIONS, LabelSampler, Options
 
 
 def compiled_gibbs(eliminated_model: EliminatedModel, warmup: int) -> Sampler | None:
-    """Make a compiled sampler of the remaining latents, or None where no rule makes one."""
+    """Make a compiled sampler of the remaining latents, or None where no rule makes one.
+
+    Over data on a mesh labels are drawn whole, where their rows are.
+    """
     try:
-        return LabelSampler(eliminated_model, ()).sampler(warmup)
+        return LabelSampler(eliminated_model, (), Options(blocked=eliminated_model.is_distant)).sampler(warmup)
     except NoRule:
         return None
 

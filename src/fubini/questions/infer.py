@@ -15,7 +15,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from fubini.base.arrays import Data, is_double_precision, require_room, within_memory
-from fubini.base.sharded_array import auto_mesh
+from fubini.base.sharded_array import auto_mesh, bytes_of
 from fubini.base.stream import Stream
 from fubini.engines.host_keys import split_apart
 from fubini.errors import DataError, DomainError, Intractable, NoRule, Restriction, listed, warn
@@ -321,8 +321,7 @@ def _run(
     for leaf in (*eliminated_model.model.leaves, *eliminated_model.reading.reader.known.values()):
         if isinstance(leaf, Stream):
             continue  # its sums are among the known numbers
-        array = np.asarray(leaf)
-        content.update(f"{array.dtype.str} {array.shape}".encode() + np.ascontiguousarray(array).tobytes())
+        content.update(bytes_of(leaf))
     return {
         "sites": {
             name: repr(domain) if domain.labels is None else f"{domain!r} {domain.labels}"  # which is printed in part

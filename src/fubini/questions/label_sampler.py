@@ -18,6 +18,8 @@ from fubini.algebra.features import NoClosedForm
 from fubini.algebra.label_digits import is_finite
 from fubini.algebra.node import Index, Leaf, Node
 from fubini.base.arrays import Data, double_precision
+from fubini.base.distant import distant, is_distant
+from fubini.base.sharded_array import bytes_of
 from fubini.compile.derive import Derivation, candidates, derived
 from fubini.compile.difference import Derived
 from fubini.compile.given_labels import free_entries, given_labels
@@ -85,6 +87,8 @@ class LabelSampler:
         self.labels = {name: eliminated_model.reading.sites[name] for name in self.names}
         for leaf in self.labels.values():
             candidates(leaf)
+        if eliminated_model.is_distant and not self.options.blocked:
+            raise _rows_on_mesh(eliminated_model, self.names)
         require_finite(eliminated_model)
         self._moves: dict[int, OtherLatents | None] = {}
         self.blocked = BlockGibbs(eliminated_model, self.names) if self.options.blocked else None
@@ -234,8 +238,7 @@ class LabelSampler:
         """What a checkpoint is of."""
         content = hashlib.blake2b(digest_size=16)
         for array in (*self.eliminated_model.reading.reader.known.values(), *given):
-            content.update(repr(np.shape(array)).encode())
-            content.update(np.ascontiguousarray(array).tobytes())
+            content.update(bytes_of(array))
         return {
             "model": hashlib.blake2b(self.eliminated_model.reading.text.encode(), digest_size=16).hexdigest(),
             "labels": list(self.labels),
@@ -314,6 +317,17 @@ class LabelSampler:
         return np.asarray(value)
 
 
+def _rows_on_mesh(eliminated_model: EliminatedModel, names: Sequence[str]) -> NoRule:
+    """The error of loops that would read rows on several devices."""
+    records = filter(None, map(distant, eliminated_model.model.leaves))
+    return NoRule(
+        f"gibbs of the labels {listed(names)} over data on a mesh",
+        expected="data that one process holds: compiled loops go from one entry to the next",
+        nearest=f"{next(records, 'data on several devices')}",
+        advice="gibbs(…, blocked=True) draws all labels at once, where their rows are; infer(key) sums them out",
+    )
+
+
 def require_finite(eliminated_model: EliminatedModel) -> None:
     """Observations and arguments that are known, and finite."""
     if eliminated_model.is_traced:
@@ -323,6 +337,8 @@ def require_finite(eliminated_model: EliminatedModel) -> None:
             advice="make and run it outside; blocked=True runs many chains at once",
         )
     for leaf, value in eliminated_model.reading.reader.known.items():
+        if is_distant(value):
+            continue  # which was looked at where it is
         array = np.asarray(value)
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             place = tuple(int(axis[0]) for axis in np.nonzero(~np.isfinite(array)))
