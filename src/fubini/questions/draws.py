@@ -27,8 +27,8 @@ def arviz_data(
     axes = {name: list(names) for name, names in (dims or {}).items()}
     labels = dict(coords) if coords else None
     if int(module.__version__.split(".")[0]) >= 1:
-        dotted = {group: dotted(values) for group, values in groups.items()}
-        data = module.from_dict(dotted, dims=dotted(axes) or None, coords=labels)
+        named = {group: dotted(values) for group, values in groups.items()}
+        data = module.from_dict(named, dims=dotted(axes) or None, coords=labels)
     else:
         data = module.from_dict(**groups, dims=axes or None, coords=labels)
     for group in groups:

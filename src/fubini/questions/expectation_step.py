@@ -178,7 +178,8 @@ class OfChain(_OfFactors):
         before, after = (
             [(name, math.prod(self.chain.domains[name].shape)) for name in own] for own in (links.before, links.after)
         )
-        start = Reals(*known.first, tuple(before), axes[1:])
+        mean, covariance = known.first
+        start = Reals(mean, covariance, tuple(before), axes[1:])
         pairs = Reals(known.mean, known.covariance, (*before, *after), axes)
         return _total(known.evidence.log()), [
             [_under(joint, term, factor) for term, factor in zip(terms, group, strict=True)]
