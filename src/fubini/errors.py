@@ -75,6 +75,10 @@ class FileFormatWarning(FubiniError, UserWarning):
     """A warning: a file that was read after a correction."""
 
 
+class OtherMesh(FubiniError, UserWarning):
+    """A warning: a run that goes on over other devices than those of its checkpoint."""
+
+
 class UnsafeCache(FubiniError, UserWarning):
     """A warning: a folder for compiled code that others may write to, which is not used."""
 

@@ -10,6 +10,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from fubini.base.arrays import Data, is_traced
 from fubini.base.distant import distant
+from fubini.base.fingerprints import require_agreement
 from fubini.base.row_places import RowPlaces
 from fubini.base.sharded_array import ShardedArray, auto_mesh
 from fubini.base.stream import Stream
@@ -46,10 +47,11 @@ def shard(x: Any, mesh: Mesh, *axes: str | None) -> Any:
         size if place >= len(axes) or axes[place] is None else _rounded_up(size, mesh.shape[axes[place]])
         for place, size in enumerate(shape)
     )
+    require_agreement(mesh, f"fb.shard(…, {', '.join(map(repr, axes))})", {"shape": shape, "dtype": _dtype_of(x)})
     record = distant(x)
     if isinstance(record, ShardedArray):
         return _moved(record, sharding, padded)
-    dtype = jax.dtypes.canonicalize_dtype(np.dtype(x.dtype if hasattr(x, "dtype") else np.asarray(x).dtype))
+    dtype = jax.dtypes.canonicalize_dtype(_dtype_of(x))
     data = jax.make_array_from_callback(padded, sharding, lambda where: _rows(x, where, shape, padded, dtype))
     return data if padded == shape else ShardedArray(data, shape)
 
@@ -85,6 +87,10 @@ def _rows(x: Any, where: Any, shape: tuple[int, ...], padded: tuple[int, ...], d
 
 def _rounded_up(size: int, parts: int) -> int:
     return -(-size // parts) * parts
+
+
+def _dtype_of(x: Any) -> np.dtype:
+    return np.dtype(x.dtype if hasattr(x, "dtype") else np.asarray(x).dtype)
 
 
 def _shape_of(x: Any) -> tuple[int, ...]:

@@ -15,6 +15,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from fubini.base.arrays import Data, double_precision, is_traced
 from fubini.base.distant import DistantArray, Range, Test, distant, register_distant
+from fubini.base.fingerprints import require_agreement
 from fubini.errors import DomainError
 
 
@@ -56,6 +57,7 @@ class ShardedArray(DistantArray):
     def range(self) -> Range:
         key = id(self.data), self.shape
         if key not in _RANGES:
+            self._require_agreement("the range")
             with double_precision(), eval_context():
                 low, high, is_finite = jax.device_get(_range(self.shape, _everywhere(self.data))(self.data))
             _RANGES[key] = Range(float(low), float(high), bool(is_finite))
@@ -63,6 +65,7 @@ class ShardedArray(DistantArray):
         return _RANGES[key]
 
     def first_outside(self, test: Test) -> tuple[tuple[int, ...], Any] | None:
+        self._require_agreement("a check of the values")
         with double_precision(), eval_context():
             found = _first_outside(test, self.shape, _everywhere(self.data))(self.data)
             count, place, value = jax.device_get(found)
@@ -72,6 +75,9 @@ class ShardedArray(DistantArray):
         """Eight bytes that tell its numbers from others, on any mesh."""
         with double_precision(), eval_context():
             return np.asarray(_digest(self.shape, _everywhere(self.data))(self.data)).tobytes()
+
+    def _require_agreement(self, asked: str) -> None:
+        require_agreement(self.sharding.mesh, f"{asked} of data", {"array": f"{self!r}"})  # type: ignore[arg-type]
 
     def at(self, place: tuple[int, ...]) -> str:
         """Where an entry is, in words: its shard too."""

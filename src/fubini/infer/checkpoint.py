@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from jax.sharding import Mesh
 
 from fubini.base.file_limits import open_file
+from fubini.base.fingerprints import is_written_here, require_agreement
 from fubini.base.processes import note_checkpoint
 from fubini.base.whole_files import resolved, written_whole
-from fubini.errors import FileFormatError
+from fubini.errors import FileFormatError, OtherMesh, warn
 from fubini.infer.archive import Archive, Damaged, write_archive
 
 HEADER = "__header__"
@@ -29,9 +31,13 @@ class Layout(NamedTuple):
 
 
 class Checkpoint:
-    """A file that holds the arrays of an unfinished run, and what run it is of."""
+    """A file that holds the arrays of an unfinished run, what run it is of, and on what mesh.
 
-    def __init__(self, path: str | os.PathLike, run: Mapping[str, Any]) -> None:
+    Of several processes that run it together the first writes, and all read.
+    """
+
+    def __init__(self, path: str | os.PathLike, run: Mapping[str, Any], mesh: Mesh | None = None) -> None:
+        self.mesh = mesh
         self.path = resolved(path)
         self.run = json.dumps(dict(run), sort_keys=True)
         if not self.path.parent.is_dir():
@@ -42,9 +48,15 @@ class Checkpoint:
         """The checkpoint before this one."""
         return self.path.with_name(self.path.name + ".previous")
 
+    @property
+    def _axes(self) -> dict[str, int]:
+        return {} if self.mesh is None else dict(self.mesh.shape)
+
     def save(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Write to a file beside it, then put that in its place."""
-        header = json.dumps({"run": self.run, "digest": _digest(arrays)})
+        if not is_written_here(self.mesh):
+            return
+        header = json.dumps({"run": self.run, "mesh": self._axes, "digest": _digest(arrays)})
         with written_whole(self.path, f"a checkpoint at {self.path}") as beside:
             with open(beside, "xb", opener=_private) as file:
                 write_archive(file, {HEADER: np.frombuffer(header.encode(), np.uint8), **arrays})
@@ -59,6 +71,12 @@ class Checkpoint:
 
         A checkpoint of another run is refused before its arrays are read.
         """
+        arrays = self._load(layout)
+        seen = "absent" if arrays is None else _digest(arrays)
+        require_agreement(self.mesh, f"the checkpoint {self.path}", {"file": seen})
+        return arrays
+
+    def _load(self, layout: Mapping[str, Layout]) -> dict[str, np.ndarray] | None:
         path = self.path if self.path.exists() else self.previous
         if not path.exists():
             return None
@@ -86,6 +104,14 @@ class Checkpoint:
         arrays = {name: archive.read(name) for name in layout}
         if header["digest"] != _digest(arrays):
             raise Damaged("its numbers are not those that were written")
+        if header.get("mesh", {}) != self._axes:
+            warn(
+                OtherMesh(
+                    f"the checkpoint {path}, over {_over(self._axes)}",
+                    nearest=f"it was written over {_over(header.get('mesh', {}))}",
+                    advice="the run goes on; sums have another order there, so that draws differ in their last digits",
+                )
+            )
         return arrays
 
     def refuse(self, reason: str) -> FileFormatError:
@@ -105,6 +131,11 @@ class Checkpoint:
         """Remove both."""
         for path in (self.path, self.previous):
             path.unlink(missing_ok=True)
+
+
+def _over(axes: Mapping[str, int]) -> str:
+    """A mesh in words."""
+    return f"a mesh with {', '.join(f'{size} {name}' for name, size in axes.items())}" if axes else "no mesh"
 
 
 def _private(path: str, flags: int) -> int:

@@ -12,8 +12,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fubini.base.arrays import Data, is_double_precision, known_stays_known, precision
+from fubini.base.arrays import Data, is_double_precision, is_traced, known_stays_known, precision
 from fubini.base.distant import flatten, is_of_jax, rebuild
+from fubini.base.fingerprints import require_agreement
 from fubini.base.sharded_array import mesh_of, on_mesh
 from fubini.base.stream import Stream
 from fubini.errors import DomainError, listed
@@ -31,7 +32,13 @@ class FlatJoint:
         leaves, self.tree = flatten(joint)
         self.mesh = mesh_of(leaves)
         self.leaves: list[Data] = [on_mesh(leaf) for leaf in leaves] if self.mesh is not None else leaves
+        self.require_agreement("a question to a model", {"data": self.leaves})
         self.outline: Outline = outline_of_parts(self.tree, self.leaves)
+
+    def require_agreement(self, asked: str, parts: Mapping[str, Any]) -> None:
+        """Raise unless all processes that its data are in ask the same."""
+        if self.mesh is not None and not is_traced(*self.leaves):
+            require_agreement(self.mesh, asked, parts)
 
     @property
     def is_float64(self) -> bool:

@@ -65,7 +65,9 @@ class FlatModel(FlatJoint):
     @cached_property
     def reading(self) -> Reading:
         """The terms of its log-density in index notation."""
-        return read(self)
+        reading = read(self)
+        self.require_agreement("a question to a model", {"model": reading.text})
+        return reading
 
     @cached_property
     def in_part(self) -> FlatModel:

@@ -10,7 +10,9 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
+from jax.sharding import Mesh
 
+from fubini.base.fingerprints import is_written_here, require_agreement
 from fubini.base.whole_files import resolved
 from fubini.errors import FileFormatError
 from fubini.questions.draw_diagnostics import arviz
@@ -33,9 +35,20 @@ UNNAMED = Axes()
 
 
 class DrawStore:
-    """A folder of Zarr arrays [chain, draw, …] that grow along the draws."""
+    """A folder of Zarr arrays [chain, draw, …] that grow along the draws.
 
-    def __init__(self, path: str | os.PathLike, run: Mapping[str, Any], chains: int, axes: Axes = UNNAMED) -> None:
+    Of several processes that draw together on a mesh the first writes, and all read.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike,
+        run: Mapping[str, Any],
+        chains: int,
+        axes: Axes = UNNAMED,
+        mesh: Mesh | None = None,
+    ) -> None:
+        self.mesh = mesh
         self.path, self.chains, self.axes = resolved(path), chains, axes
         self.run = json.dumps(dict(run), sort_keys=True)
         self._arrays: dict[tuple[str, str], Any] = {}
@@ -85,6 +98,8 @@ class DrawStore:
 
     def create(self, groups: Groups, length: int) -> None:
         """Make the arrays of groups like these [chain, draw, …], with chunks of so many draws."""
+        if not is_written_here(self.mesh):
+            return
         import zarr
 
         root = zarr.open_group(self.path, mode="w")
@@ -104,7 +119,7 @@ class DrawStore:
 
     def put(self, groups: Groups, place: int, draws: int) -> None:
         """Write draws [chain, draw, …] at their place; what was there is written over."""
-        for group, arrays in groups.items():
+        for group, arrays in groups.items() if is_written_here(self.mesh) else ():
             if group not in DRAWN:
                 continue
             for name, value in dotted(arrays).items():
@@ -124,13 +139,19 @@ class DrawStore:
 
     def finish(self, **attributes: Any) -> None:
         """Note that all draws are there, and how they were made."""
-        import zarr
+        if is_written_here(self.mesh):
+            import zarr
 
-        root = zarr.open_group(self.path, mode="r+", use_consolidated=False)
-        root["posterior"].attrs.update(attributes)
-        root.attrs["is_complete"] = True
-        with _quiet():
-            zarr.consolidate_metadata(self.path)
+            root = zarr.open_group(self.path, mode="r+", use_consolidated=False)
+            root["posterior"].attrs.update(attributes)
+            root.attrs["is_complete"] = True
+            with _quiet():
+                zarr.consolidate_metadata(self.path)
+        self.wait()
+
+    def wait(self) -> None:
+        """Wait until all processes that draw together are here: what is written before is read after."""
+        require_agreement(self.mesh, f"a store of draws at {self.path}", {})
 
     # -- reading ---------------------------------------------------------------------------------------------------
 

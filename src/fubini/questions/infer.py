@@ -15,6 +15,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from fubini.base.arrays import Data, is_double_precision, require_room, within_memory
+from fubini.base.fingerprints import require_agreement
 from fubini.base.sharded_array import auto_mesh, bytes_of
 from fubini.base.stream import Stream
 from fubini.engines.host_keys import split_apart
@@ -102,6 +103,12 @@ def infer(
     if mesh is not None:
         require_mesh(model, mesh, chains)
         method = method or "nuts"
+    asked = {"key": key, "draws": draws, "chains": chains, "warmup": warmup, "method": method, "options": dict(options)}
+    require_agreement(
+        model.mesh if mesh is None else mesh,
+        "infer(key, …)",
+        {**asked, "eliminate": eliminate, "data": model.leaves, "model": model.reading.text},
+    )
     first, second, third = split_apart(key, 3)
 
     if method == "svi" and model.is_streamed:
@@ -231,7 +238,8 @@ def _keeper(
     recover: Callable[[Mapping[str, Data], Block], dict[str, np.ndarray]],
 ) -> Keeper:
     """Where the draws go."""
-    file = None if request.checkpoint is None else Checkpoint(request.checkpoint, header())
+    mesh = eliminated_model.model.mesh if request.settings.mesh is None else auto_mesh(request.settings.mesh)
+    file = None if request.checkpoint is None else Checkpoint(request.checkpoint, header(), mesh)
     run, stored = RunSettings(schedule, file, request.settings.progress), request.store
     if stored is None:
         return KeeperInMemory(run)
@@ -240,7 +248,7 @@ def _keeper(
     numbers += 2 * sum(map(np.size, model.leaves)) if stored.has_data else 0
     return KeeperInStore(
         run,
-        DrawStore(stored.path, header(), schedule.chains, stored.axes),
+        DrawStore(stored.path, header(), schedule.chains, stored.axes, mesh),
         lambda drawn, block: stored.groups(recover(drawn.values, block), drawn.info, block),
         numbers,
     )

@@ -79,11 +79,13 @@ class KeeperInStore:
             store.require_new()
         else:
             store.require_new_or_same()
+        store.wait()
 
     def draws_of(self, sampler: Sampler, key: Data, to_sites: ToSites, names: Sequence[str]) -> Kept:
         """Draw into the store."""
         sink = StoreSink(self, to_sites)
         run_into(sink, sampler, key, *self.settings)
+        self.store.wait()
         info = {name: self.store.read("sample_stats", name)[..., 0] for name in sink.first.info}
         return Kept(Draw({name: self.store.read("posterior", name, LOOKED_AT) for name in names}, info), Draw({}, {}))
 

@@ -34,6 +34,7 @@ def predict_from(model: FlatModel, key: Any, names: tuple, options: dict, draw: 
     """Predictions given draws of the latents, or so many as `draw` makes."""
     require_options("predict", options, OPTIONS)
     require_key(key)
+    model.require_agreement("predict(key, …)", {"key": key, "names": names})
     asked = Prediction.asked(model, names, options)
     if has_draws(options["draws"]):
         return predicted(key, asked, draws_of(model, options["draws"]))

@@ -1,0 +1,97 @@
+"""What each of several processes answers, and the errors where they do not ask the same; written as JSON."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import fubini as fb
+from tests.scale.scripts.logistic_run import X, Y, draws
+
+jax.config.update("jax_enable_x64", True)
+here = fb.distributed()
+mesh, groups = jax.make_mesh((8,), ("rows",)), jax.make_mesh((2, 4), ("chains", "rows"))
+folder = Path(sys.argv[1])
+read: list[int] = []
+
+
+class Rows:
+    """Rows of a file, whose reads are counted."""
+
+    def __init__(self, rows: np.ndarray) -> None:
+        self.rows, self.shape, self.dtype = rows, rows.shape, rows.dtype
+
+    def __getitem__(self, where: Any) -> np.ndarray:
+        part = self.rows[where]
+        read.append(len(part))
+        return part
+
+
+def with_scale(scale: float) -> Any:
+    @fb.model
+    def normal(count):
+        v = yield fb.dist.InverseGamma(3.0, 2.0).named("v")
+        m = yield fb.dist.Normal(1.0, scale * jnp.sqrt(v)).named("m")
+        yield fb.dist.Normal(m, jnp.sqrt(v)).expand([count]).named("y")
+
+    return normal
+
+
+normal = with_scale(1.0)
+
+
+@fb.model
+def regression(X):
+    v = yield fb.dist.InverseGamma(3.0, 2.0).named("v")
+    w = yield fb.dist.Normal(0.0, 2 * jnp.sqrt(v)).expand([X.shape[1]]).named("w")
+    yield fb.dist.Normal(X @ w, jnp.sqrt(v)).named("y")
+
+
+def spread(rows: Any) -> Any:
+    return fb.shard(rows, mesh, "rows")
+
+
+def numbers(x: Any) -> Any:
+    return np.asarray(x).tolist()
+
+
+def refused(ask: Callable[[], Any]) -> str:
+    try:
+        ask()
+    except fb.FubiniError as error:
+        return str(error)
+    return "answered"
+
+
+answers: dict[str, Any] = {"place": [here.index, here.count]}
+y = spread(Rows(Y))
+answers["rows read"] = sorted(read)
+post = normal(len(Y)).condition(y=y)
+answers["normal"] = float(post.log_evidence())
+answers["mean"] = float(post.marginal("m").mean("m"))
+linear = regression(spread(X)).condition(y=y)
+answers["regression"] = float(linear.log_evidence())
+answers["weights"] = numbers(linear.marginal("w").mean("w"))
+answers["resumed"] = numbers(draws(groups, checkpoint=folder / "run.npz"))
+answers["nuts"] = numbers(draws(groups))
+answers["stored"] = numbers(draws(groups, store=folder / "draws.zarr"))
+
+# What differs between processes; each of these is an error in all of them, after which they go on together.
+index = here.index
+differ: dict[str, Callable[[], Any]] = {
+    "shape": lambda: spread(Y[: 399 - 8 * index]),
+    "model": lambda: with_scale(1.0 + index)(len(Y)).condition(y=y).log_evidence(),
+    "data": lambda: regression(X + index).condition(y=y).log_evidence(),
+    "key": lambda: draws(groups, index),
+    "draws": lambda: draws(groups, draws=6 + index),
+    "key of predict": lambda: linear.predict(jax.random.key(index), "w", draws=2),
+    "question": lambda: post.log_evidence() if index else draws(groups),
+}
+answers["refused"] = {name: refused(ask) for name, ask in differ.items()}
+answers["normal again"] = float(normal(len(Y)).condition(y=y).log_evidence())
+(folder / f"answers-{index}.json").write_text(json.dumps(answers))

@@ -1,0 +1,150 @@
+"""Two processes of four devices each: the answers of one, errors where they differ, and runs that are killed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from jax.sharding import AxisType
+
+from fubini.errors import OtherMesh
+
+from .meshes import mesh_of
+from .plate_models import regression
+from .scripts.logistic_run import X, Y, draws
+
+ROOT = Path(__file__).parents[2]
+SCRIPTS = Path(__file__).parent / "scripts"
+SECONDS = 240
+
+
+def launched(script: str, folder: Path) -> subprocess.Popen:
+    """Two processes of a script; what they compile is kept for the next."""
+    variables = {
+        "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path]),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+    }
+    command = ["launch", "-n", "2", "--devices", "4", str(SCRIPTS / script), str(folder)]
+    return subprocess.Popen(
+        [sys.executable, "-m", "fubini", *command], stderr=subprocess.PIPE, text=True, env=os.environ | variables
+    )
+
+
+def children(pid: int) -> list[int]:
+    """The processes that a process has started."""
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def place_of(pid: int) -> int:
+    """Which of the launched processes it is."""
+    variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    return int(next(one.split(b"=")[1] for one in variables if one.startswith(b"FUBINI_PROCESS=")))
+
+
+class Killed:
+    """What `fubini launch` said when one of its processes was killed, and how soon."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        launch = launched("logistic_run.py", folder)
+        until = time.monotonic() + SECONDS
+        while not (folder / "run.npz").exists() and launch.poll() is None and time.monotonic() < until:
+            time.sleep(0.05)
+        started = children(launch.pid)
+        (self.pid,) = (pid for pid in started if place_of(pid) == 1)
+        begun = time.monotonic()
+        os.kill(self.pid, signal.SIGKILL)
+        _, self.message = launch.communicate(timeout=60)
+        self.seconds, self.status = time.monotonic() - begun, launch.returncode
+        self.others = [pid for pid in started if Path(f"/proc/{pid}").exists()]
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Killed:
+    if not Path("/proc/self/environ").exists():
+        pytest.skip("/proc names the processes")
+    return Killed(tmp_path_factory.mktemp("processes"))
+
+
+@pytest.fixture(scope="module")
+def answers(killed: Killed) -> list[dict[str, Any]]:
+    """Of both processes; the run that was killed goes on in them."""
+    launch = launched("questions.py", killed.folder)
+    _, message = launch.communicate(timeout=SECONDS)
+    assert launch.returncode == 0, message
+    return [json.loads((killed.folder / f"answers-{index}.json").read_text()) for index in range(2)]
+
+
+def test_a_killed_process_ends_all(killed: Killed) -> None:
+    assert killed.status == 1 and killed.seconds < 15 and not killed.others
+    for part in (
+        f"process 1 of 2 of {SCRIPTS / 'logistic_run.py'}, pid {killed.pid}",
+        "ended by the signal SIGKILL; the others were stopped",
+        f"the run is kept in the checkpoint {killed.folder / 'run.npz'}",
+        f"to do:    fubini launch -n 2 --devices 4 {SCRIPTS / 'logistic_run.py'} {killed.folder} goes on from there",
+    ):
+        assert part in killed.message
+    assert not list(killed.folder.glob("ended-*"))
+
+
+def test_a_killed_run_goes_on_with_the_same_draws(answers: list[dict[str, Any]]) -> None:
+    for one in answers:
+        assert one["resumed"] == one["nuts"]
+
+
+def test_draws_in_a_store_are_written_once(answers: list[dict[str, Any]], killed: Killed) -> None:
+    for one in answers:
+        assert one["stored"] == one["nuts"]
+
+
+def test_both_processes_answer_the_same(answers: list[dict[str, Any]]) -> None:
+    first, second = ({name: x for name, x in one.items() if name not in ("place", "rows read")} for one in answers)
+    assert first == second
+    assert [one["place"] for one in answers] == [[0, 2], [1, 2]]
+
+
+def test_each_process_reads_its_own_rows(answers: list[dict[str, Any]]) -> None:
+    assert [one["rows read"] for one in answers] == [[50] * 4, [49, 50, 50, 50]]
+
+
+def test_answers_are_those_of_one_device(answers: list[dict[str, Any]]) -> None:
+    with jax.enable_x64(True):
+        one_device = regression(X).condition(y=Y)
+        assert answers[0]["regression"] == pytest.approx(float(one_device.log_evidence()), rel=1e-10)
+        np.testing.assert_allclose(answers[0]["weights"], one_device.marginal("w").mean("w").data, rtol=1e-10)
+
+
+def test_a_run_goes_on_over_another_mesh(answers: list[dict[str, Any]], killed: Killed) -> None:
+    """From the last checkpoint but one; the draws are those of one process up to rounding, with a warning."""
+    os.replace(killed.folder / "run.npz.previous", killed.folder / "other.npz")
+    message = r"over a mesh with 8 rows\s*nearest:  it was written over a mesh with 2 chains, 4 rows"
+    with jax.enable_x64(True), pytest.warns(OtherMesh, match=message):
+        other = draws(mesh_of(AxisType.Auto, rows=8), checkpoint=killed.folder / "other.npz")
+    np.testing.assert_allclose(other, answers[0]["nuts"], rtol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("case", "message"),
+    [
+        ("shape", "fb.shard(…, 'rows') in 2 processes"),
+        ("shape", "the shape of process 1 is (391,), of process 0 (399,)"),
+        ("model", "the model of process 1 is "),
+        ("data", "the data of process 1 is float64[399, 2] with the digest"),
+        ("key", "infer(key, …) in 2 processes"),
+        ("key", "the key of process 1 is [0, 1], of process 0 [0, 0]"),
+        ("draws", "the draws of process 1 is 7, of process 0 6"),
+        ("key of predict", "the key of process 1 is [0, 1], of process 0 [0, 0]"),
+        ("question", "the question of process 1 is a question to a model, of process 0 fb.shard(…, 'rows')"),
+    ],
+)
+def test_processes_that_differ_are_an_error_in_each(case: str, message: str, answers: list[dict[str, Any]]) -> None:
+    for one in answers:
+        assert message in one["refused"][case]
+    assert answers[0]["normal again"] == answers[0]["normal"]
