@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 
 from fubini.algebra.build import ONE, ZERO, const, equal, index, less, minus, negate, plus, times, where
-from fubini.algebra.node import Index, Node
+from fubini.algebra.node import Index, Leaf, Node, node
 from fubini.algebra.ranges import bounds
 from fubini.algebra.sums import total
+from fubini.base.arrays import Data, is_traced, require
+from fubini.errors import DataError
 from fubini.read.jaxpr_reader import Reader, rule
-from fubini.read.symbolic_array import SymbolicArray
+from fubini.read.symbolic_array import SymbolicArray, of_leaf
 
 
 @rule("gather")
 def read_gather(reader: Reader, equation: Any, a: SymbolicArray, starts: SymbolicArray) -> SymbolicArray | None:
-    """a[start + offset], where the starts are in range"""
+    """a[start + offset], where the starts are in range; of traced ones not a number where they are not"""
     numbers, sizes = equation.params["dimension_numbers"], equation.params["slice_sizes"]
     shape = equation.outvars[0].aval.shape
     offsets = list(numbers.offset_dims)
@@ -32,16 +36,53 @@ def read_gather(reader: Reader, equation: Any, a: SymbolicArray, starts: Symboli
         outer = [where[axis] for axis in batch]
         for operand_axis, start_axis in paired.items():
             places[operand_axis] = outer[start_axis]
-        for place, axis in enumerate(numbers.start_index_map):
-            places[axis] = plus(places[axis], starts.at(*outer, const(float(place))))
-        return a.at(*places)
+        for axis, start in within.items():
+            places[axis] = plus(places[axis], start.at(*outer))
+        return plus(a.at(*places), *(node("call", check, start.at(*outer)) for check, start in checks))
 
+    within: dict[int, SymbolicArray] = {}
+    checks: list[tuple[WithinRange, SymbolicArray]] = []
     fresh = [index(Index(size)) for size in starts.shape[:-1]]
     for place, axis in enumerate(numbers.start_index_map):
-        low, high = bounds(starts.at(*fresh, const(float(place))))
-        if low < 0 or high > a.shape[axis] - sizes[axis]:
-            return None
+        within[axis] = start = SymbolicArray(starts.shape[:-1], partial(_entry_at, starts, const(float(place))))
+        (low, high), last = bounds(start.at(*fresh)), a.shape[axis] - sizes[axis]
+        if low < 0 or high > last:
+            clipped = _clipped(reader, a, start, last) if np.dtype(equation.outvars[0].aval.dtype).kind == "f" else None
+            if clipped is None:
+                return None
+            within[axis] = clipped
+            checks.append((WithinRange(last), start))
     return SymbolicArray(shape, at)
+
+
+def _entry_at(starts: SymbolicArray, last: Node, *where: Node) -> Node:
+    return starts.at(*where, last)
+
+
+class WithinRange(NamedTuple):
+    """0 where a label is from 0 to the last, else not a number."""
+
+    last: int
+
+    is_check = True  # which no formula shows
+
+    def __call__(self, labels: Data) -> Data:
+        ok = (labels >= 0) & (labels <= self.last)
+        return require(ok, self._error, jnp.zeros(jnp.shape(ok)))[0]
+
+    def _error(self) -> DataError:
+        return DataError("labels under jit", expected=f"labels from 0 to {self.last}, of an array of that many entries")
+
+
+def _clipped(reader: Reader, a: SymbolicArray, start: SymbolicArray, last: int) -> SymbolicArray | None:
+    """Labels that traced data decide, as if all were in range; None where they index known numbers, or are known."""
+    numbers = None if reader.leaves_of(a) <= set(reader.known) else reader.numbers(start)
+    if numbers is None or not is_traced(numbers):
+        return None
+    leaf = Leaf(f"given{len(reader.known)}", start.shape, low=0, high=last, is_integer=True, role="traced")
+    whole: Any = jnp.clip(jnp.asarray(numbers, jnp.int32), 0, last)
+    reader.known[leaf] = whole
+    return of_leaf(leaf)
 
 
 @rule("dynamic_slice")
