@@ -64,7 +64,11 @@ def _in_lanes(term: Factor, steps: Steps, segment: Segment) -> Factor:
     cut = slices(term, steps.time)
     here = [data[segment.first : segment.first + segment.steps] for data in cut.stacked]
     lanes = [data.reshape(segment.lanes, segment.length, *data.shape[1:]) for data in here]
-    return name_axis(jax.vmap(lambda *own: name_axis(cut.at(own), steps.time))(*lanes), LANE)
+
+    def lane(*own: Data) -> Factor:
+        return name_axis(jax.vmap(lambda *at_one_time: cut.at(at_one_time))(*own), steps.time)
+
+    return name_axis(jax.vmap(lane)(*lanes), LANE)
 
 
 def out_of_lanes(answers: Sequence[Factor], steps: Steps) -> Factor:
