@@ -152,7 +152,7 @@ class _FactorsInTime:
             expected=f"a factor for each of {self.length} times, of entries of {listed(self.states)} at this time and "
             "the one before",
             nearest=f"{reasons[-1]} in {self.reading.terms[name]}",
-            advice="write the model as fb.Chain, or ask without fb.represent",
+            advice="write the model as fb.Chain, or ask without fb.represent or fb.linearize",
         )
 
     def _chain(self, part: ChainPart) -> tuple[list[Factor], list[Factor]]:

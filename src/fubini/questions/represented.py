@@ -47,7 +47,7 @@ def log_evidence_of_chain(model: FlatModel, semiring: Semiring = sum_product) ->
         raise Intractable(
             f"log_evidence({semiring}) of {model} under {asked_under()}",
             expected="fb.sum_product: a chain whose states are represented is summed",
-            advice="ask without fb.represent, or for map()",
+            advice="ask without fb.represent or fb.linearize, or for map()",
         )
     return ask_chain(model, lambda made: made.chain.log_evidence())
 
@@ -59,7 +59,7 @@ def marginal_of_chain(model: FlatModel, name: Any) -> Factor:
         raise Intractable(
             f"the marginal of several sites, or of a function of them, of {model} under {asked_under()}",
             expected="the name of one site: a chain whose states are represented has those one by one",
-            advice="ask without fb.represent, or for infer(key), which draws them together",
+            advice="ask without fb.represent or fb.linearize, or for infer(key), which draws them together",
         )
     site = required(name, model.joint)
     return ask_chain(model, lambda made: made.marginal(site))

@@ -126,7 +126,7 @@ def _made(model: FlatModel, names: tuple[str, ...], are_numbered: bool) -> Model
             expected="sites along time, as of dist.Markov; or sites in layers, each tied to the one before it by "
             "factors of the same form",
             nearest=f"sites {listed(model.reading.domains)}",
-            advice="write the model as fb.Chain, or ask without fb.represent",
+            advice="write the model as fb.Chain, or ask without fb.represent or fb.linearize",
         )
     )
 

@@ -30,8 +30,7 @@ from fubini.sequence.chain import Chain
 from fubini.sequence.chain_conversions import FIRST, LATER
 from fubini.sequence.compiled import run
 from fubini.sequence.counted import Smoothed
-from fubini.terms.exactness import exactly
-from fubini.terms.factor import Factor, Unit, product, terms_of
+from fubini.terms.factor import Factor, product, terms_of
 
 
 @linearize_recast.rule
@@ -103,17 +102,21 @@ class LinearizedChain:
             return question(linear)
 
     def _conversions(self) -> tuple[Conversion, ...]:
+        """Those of densities that are linear as they are, and those that were fitted: at each step."""
         found: list[Conversion] = []
-        for where, factor, linear in (
-            (FIRST, self.chain.init, self.linear.init),
-            (LATER, self.chain.factor, self.linear.factor),
-        ):
-            fitted = [term for term in terms_of(linear) if not term.exactness.is_exact]
-            for term in terms_of(factor):
-                made = promoted(term)
-                is_fitted = not isinstance(made, (Gaussian, Table, Unit))
-                mark = self.own.mark if is_fitted else exactly
-                found += conversion_of(term, fitted[:1] if is_fitted else [made], where, mark)
+        parts = (
+            (FIRST, 1, self.plan.first, self.chain.init, self.linear.init),
+            ("each step", self.chain.length, self.plan.later, self.chain.factor, self.linear.factor),
+        )
+        for where, times, stages, factor, linear in parts:
+            terms, made = terms_of(factor), [term for term in terms_of(linear) if not term.exactness.is_exact]
+            fitted = {place: k for k, stage in enumerate(s for s in stages if s.fitted) for place in stage.fitted}
+            for place, term in enumerate(terms):
+                if place not in fitted:
+                    found += conversion_of(term, [promoted(term)], FIRST if where == FIRST else LATER)
+                    continue
+                (each,) = conversion_of(term, [made[fitted[place]]], where, self.own.mark)
+                found.append(replace(each, times=times, size=each.size // times))
         return tuple(found)
 
     # -- the linear steps ---------------------------------------------------------------------------------------------
@@ -197,11 +200,6 @@ class LinearizedChain:
             advice="check scales that vanish, powers below 0, and functions without a slope (a norm or an angle at "
             "zero); or ask fb.unscented(), or fb.rep.Particles(n, key)",
         )
-
-
-def is_fitted(term: Factor) -> bool:
-    """Whether a factor is neither a Gaussian nor a table."""
-    return not isinstance(promoted(term), (Gaussian, Table, Unit))
 
 
 def batch_of(chain: Chain) -> dict[Name, Domain]:
