@@ -156,3 +156,41 @@ def test_double_precision() -> None:
         expected = chain_of(jnp.asarray(data), moves)
         for name in ("evidence", "smooth"):
             np.testing.assert_allclose(ASKS[name](chain), ASKS[name](expected), rtol=1e-10, atol=1e-12)
+
+
+def test_explain_says_what_is_communicated() -> None:
+    chain = chain_of(placed(LIKELIHOODS, mesh_of(AxisType.Auto, time=8)))
+    text = str(chain.explain())
+    assert "t along 'time' of the mesh, on 8 devices: products of stretches are gathered, once a question" in text
+    mesh = mesh_of(AxisType.Auto, tracks=2, time=4)
+    both = fb.Table(fb.shard(np.stack([LIKELIHOODS] * 2), mesh, "tracks", "time"), ("track", "t", "x1"))
+    step = fb.Table(MOVES, ("x", "x1")) * both
+    text = str(fb.Chain(init=fb.Table([0.5, 0.3, 0.2], ("x",)), factor=step, time="t", step={"x": "x1"}).explain())
+    assert "track along 'tracks' of the mesh, on 2 devices: each answers for its own" in text
+    assert "t along 'time' of the mesh, on 4 devices" in text
+    assert "of the mesh" not in str(chain_of(jnp.asarray(LIKELIHOODS)).explain())
+
+
+def test_time_and_sequences_over_two_meshes() -> None:
+    likelihoods = placed(LIKELIHOODS, mesh_of(AxisType.Auto, time=8))
+    tracks = fb.shard(np.ones((8, STATES), np.float32), mesh_of(AxisType.Auto, tracks=8), "tracks")
+    step = fb.Table(MOVES, ("x", "x1")) * fb.Table(likelihoods, ("t", "x1")) * fb.Table(tracks, ("track", "x1"))
+    chain = fb.Chain(init=fb.Table([0.5, 0.3, 0.2], ("x",)), factor=step, time="t", step={"x": "x1"})
+    with pytest.raises(fb.FubiniError, match="data over two meshes"):
+        chain.log_evidence()
+
+
+def test_lengths_that_do_not_fit() -> None:
+    mesh = mesh_of(AxisType.Auto, time=8)
+    longer = fb.Table(placed(LIKELIHOODS, mesh), ("t", "x1"))
+    shorter = fb.Table(placed(LIKELIHOODS[:64], mesh), ("t", "x1"))
+    with pytest.raises(fb.FubiniError, match=r"Bint\[72\]"):
+        chain_of_step = fb.Table(MOVES, ("x", "x1")) * longer * shorter
+        chain_of_step.sum("x")
+    with pytest.raises(fb.FubiniError, match="length=64 of a sequence whose factor has 72 steps"):
+        fb.Chain(init=fb.Table([0.5, 0.3, 0.2], ("x",)), factor=longer, time="t", step={"x": "x1"}, length=64)
+
+
+def test_an_axis_that_the_mesh_does_not_have() -> None:
+    with pytest.raises(fb.FubiniError, match=r"axes of the mesh: 'time'(.|\n)*nearest"):
+        fb.shard(LIKELIHOODS, mesh_of(AxisType.Auto, time=8), "times")

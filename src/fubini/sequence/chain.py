@@ -33,12 +33,13 @@ from fubini.sequence import chain_paths as paths
 from fubini.sequence import chain_questions as questions
 from fubini.sequence import over_time_paths as over_time_paths
 from fubini.sequence.chain_conversions import ChainConversions, chain_conversions, flat_carry
-from fubini.sequence.compiled import SequenceOutline, run
+from fubini.sequence.compiled import SequenceOutline, run, split_over_mesh
 from fubini.sequence.counted import Smoothed
 from fubini.sequence.drawn_states import drawn_states
 from fubini.sequence.fixed_lag import refuse_pairs, require_lag, smoothed_with_lag
 from fubini.sequence.links import length_of, linked, links_of
 from fubini.sequence.method import KERNEL_QUESTIONS, MethodChoice, choose, choose_kernels
+from fubini.sequence.over_mesh import mesh_notes, on_auto_axes
 from fubini.sequence.recurrence import PairMoments, recurrence_of
 from fubini.sequence.window import is_projected, representations_of, tagged, with_past
 from fubini.show.picture import Picture
@@ -422,6 +423,7 @@ class Chain:
             notes.append(f"{', '.join(KERNEL_QUESTIONS.values())} of tables: by fused kernels")
         if choice.method == "sequential" and (how := self._recurrence()):
             notes.append(f"evidence(), filter() and smooth(): {how}")
+        notes += self._mesh_notes()
         if is_projected(self.domains):
             notes.append(f"{current()}: the last {window_of(current())} values of the discrete states stay separate")
         notes += [f"{name}: {own}, {own.stores}" for name, own in self._represented().items()]
@@ -430,6 +432,11 @@ class Chain:
         if plan is None:
             return Explanation("", (), NO_PLAN, "", tuple(notes), refused=refused, conversions=conversions)
         return replace(plan, notes=(*notes, "each step is"), conversions=conversions, refused=refused)
+
+    def _mesh_notes(self) -> list[str]:
+        """Where the numbers of the chain lie, and what devices tell each other."""
+        groups = [[on_auto_axes(term) for term in terms_of(factor)] for factor in (self.init, self.factor)]
+        return mesh_notes(split_over_mesh(questions.evidence, self._outline, groups))
 
     def _recurrence(self) -> str:
         """How the recurrence of the steps goes, where they have one that says so."""

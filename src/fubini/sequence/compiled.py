@@ -68,7 +68,7 @@ def run(question: Callable, outline: Any, factors: Sequence[Sequence[Factor]], *
     options, split = tuple(sorted(static.items())), None
     if engine != "numpy" and represented() is None:
         factors = [[on_auto_axes(factor) for factor in group] for group in factors]
-        split = split_of(factors, outline.in_order, *(outline.in_stretches if question in over_time else ()))
+        split = split_over_mesh(question, outline, factors)
     if engine == "trace" and split is None:
         return _counted(question, outline, *factors, *arrays, **static)
     key, given = (question, outline, options, split), (tuple(map(tuple, factors)), arrays, keys_in_force())
@@ -78,6 +78,11 @@ def run(question: Callable, outline: Any, factors: Sequence[Sequence[Factor]], *
         leaves, structure = jax.tree.flatten(given)
         with double_precision():
             return jax.tree.map(np.asarray, compiled(_answered, key, *structure.unflatten(unshared(leaves))))
+
+
+def split_over_mesh(question: Callable, outline: Any, factors: Sequence[Sequence[Factor]]) -> Split | None:
+    """The names of a question whose values lie on different devices."""
+    return split_of(factors, outline.in_order, *(outline.in_stretches if question in over_time else ()))
 
 
 def _answered(

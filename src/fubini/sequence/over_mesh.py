@@ -13,7 +13,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from fubini.base.arrays import Data, is_traced
 from fubini.base.domains import Bint, Domain
 from fubini.base.names import Name
-from fubini.base.sharded_array import on_mesh
+from fubini.base.sharded_array import mesh_of, on_mesh
 from fubini.numerics.in_range import as_if_in_range, if_in_range, is_open
 from fubini.terms.array_axes import Axes, counts, extents, named_leaves, resized
 from fubini.terms.factor import Factor
@@ -67,8 +67,8 @@ class Split(NamedTuple):
 def split_of(groups: Groups, unsplit: Sequence[Name], time: Name | None = None, length: int = 1) -> Split | None:
     """The names along which factors lie on a mesh; None where none does, or a factor cannot be cut along them."""
     found: dict[Name, tuple[str, ...]] = {}
-    mesh: Any = None
     terms = [term for group in groups for term in group]
+    mesh: Any = mesh_of(leaf for term in terms for leaf in term.leaves() if not is_traced(leaf))
     for leaf, names in (pair for term in terms for pair in named_leaves(term)):
         sharding = sharding_of(leaf)
         if sharding is None or names is None:
@@ -83,6 +83,21 @@ def split_of(groups: Groups, unsplit: Sequence[Name], time: Name | None = None, 
     if time in kept and -length % (parts := Split(mesh, tuple(kept.items())).parts(time)) >= -(-length // parts):
         del kept[time]  # too few steps for each device to have some
     return Split(mesh, tuple(kept.items()), time if time in kept else None, length) if kept else None
+
+
+def mesh_notes(split: Split | None) -> list[str]:
+    """What is on which devices, and what is communicated how often, in words."""
+    if split is None:
+        return []
+    notes = []
+    for name, axes in split.names:
+        parts, along = split.parts(name), " and ".join(map(repr, axes))
+        where = f"{name} along {along} of the mesh, on {parts} devices"
+        if name == split.time:
+            notes.append(f"{where}: products of stretches are gathered, once a question; each device sweeps its own")
+        else:
+            notes.append(f"{where}: each answers for its own; nothing is communicated but sums of gradients, once")
+    return notes
 
 
 def sharding_of(leaf: Any) -> NamedSharding | None:
