@@ -54,10 +54,10 @@ def compiled(function: Callable[..., Any], key: tuple[Any, ...], *given: Any) ->
     return _compiled(function, key, False)(*given)
 
 
-def jitted(function: Callable[..., T]) -> Callable[..., T]:
+def jitted(function: Callable[..., T], compiled: Callable[[Any], Any] = jax.jit) -> Callable[..., T]:
     """The function compiled, for arrays that are known: the careful way once a fast result overflows."""
-    fast = cast(Callable[..., tuple[T, Data]], jax.jit(as_if_in_range(function)))
-    careful = cast(Callable[..., T], jax.jit(function))
+    fast = cast(Callable[..., tuple[T, Data]], compiled(as_if_in_range(function)))
+    careful = cast(Callable[..., T], compiled(function))
 
     def run(*given: Any) -> T:
         result, safe = fast(*given)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cache
 from typing import Any, NamedTuple
 
 import jax
@@ -12,6 +12,7 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from fubini.base.arrays import Data, is_jax, precision
+from fubini.base.captured_arrays import jit_over
 from fubini.distributions.array_distribution import log_density
 from fubini.distributions.density import Distribution
 from fubini.errors import DataError, DomainError, UnknownName, closest, listed
@@ -187,22 +188,22 @@ def _fit_by_gradient(
     def loss(free: list[Data]) -> Data:
         return -goal(with_free(model, free))
 
-    @partial(jax.jit, static_argnums=2)
-    def climb(free: list[Data], state: Any, count: int) -> Any:
-        def step(carry: Any, _: None) -> Any:
-            free, state = carry
-            value, slope = jax.value_and_grad(loss)(free)
-            change, state = optimizer.update(slope, state, free)
-            return (optax.apply_updates(free, change), state), -value
+    def step(carry: Any, _: None) -> Any:
+        free, state = carry
+        value, slope = jax.value_and_grad(loss)(free)
+        change, state = optimizer.update(slope, state, free)
+        return (optax.apply_updates(free, change), state), -value
 
-        return jax.lax.scan(step, (free, state), length=count)
+    @cache
+    def climb(count: int) -> Callable[[list[Data], Any], Any]:
+        return jit_over(model)(lambda free, state: jax.lax.scan(step, (free, state), length=count))
 
     state, history = optimizer.init(free), []
     every = max(1, steps // REPORTS)
     with tqdm(total=steps, disable=not progress, desc="fit", unit="step") as bar:
         while len(history) < steps:
             count = min(every, steps - len(history))
-            (free, state), values = climb(free, state, count)
+            (free, state), values = climb(count)(free, state)
             history.extend(np.asarray(values).tolist())
             if not np.isfinite(history[-1]):
                 raise DataError(

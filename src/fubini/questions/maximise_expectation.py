@@ -7,14 +7,15 @@ there is no noise; what has no closed E-step is refused.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from tqdm.auto import tqdm
 
 from fubini.base.arrays import Data
+from fubini.base.captured_arrays import jit_over
 from fubini.errors import DataError
 from fubini.models.learnt import free_of, params, with_values
 from fubini.numerics.block_ascent import Block, maximise, separable
@@ -31,17 +32,18 @@ def fit_by_em(
     blocks = [Block(param.support.value) for param in params(model)]
     values = [jnp.asarray(param.value) for param in params(model)]
     expectations_of(model).require_closed()
+    compiled = jit_over(model)
 
-    @jax.jit
+    @compiled
     def expected(values: Sequence[Data], statistics: Any) -> Data:
         return expectations_of(with_values(model, values)).expected_log_density(statistics) + log_prior(values)
 
-    @jitted
+    @partial(jitted, compiled=compiled)
     def know(values: list[Data]) -> tuple[Data, Any]:
         log_evidence, statistics = expectations_of(with_values(model, values)).expect()
         return log_evidence + log_prior(values), statistics
 
-    @jax.jit
+    @compiled
     def move(values: list[Data], statistics: Any) -> list[Data]:
         return maximise(lambda at: expected(at, statistics), blocks, values)
 

@@ -1,0 +1,69 @@
+"""Parameters learnt from rows over a mesh are those of one device, and each step exchanges few numbers."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import AxisType
+
+import fubini as fb
+
+from .meshes import mesh_of
+from .plate_models import cases
+from .test_plates import assert_close
+from .watch import watched
+
+ROWS = 1_999
+CASES = cases(ROWS)
+
+
+@fb.model
+def ridge(X, scale, noise):
+    w = yield fb.dist.Normal(0.0, scale).expand([X.shape[1]])
+    y = yield fb.dist.Normal(X @ w, noise)
+
+
+@fb.model
+def components(rows, m, p):
+    k = yield fb.dist.Categorical(p).expand([rows])
+    y = yield fb.dist.Normal(m[k], 1.0)
+
+
+def regression(place: Callable[[np.ndarray], Any]) -> Any:
+    """With its scales to be learnt."""
+    (X,), y = CASES["regression"].arguments, CASES["regression"].observed
+    return ridge(place(X), fb.param(1.0, fb.Positive), fb.param(2.0, fb.Positive)).condition(y=place(y))
+
+
+def mixture(place: Callable[[np.ndarray], Any]) -> Any:
+    """With its components to be learnt."""
+    m, p = fb.param(jnp.array([-1.0, 0.0, 1.0])), fb.param(jnp.array([0.2, 0.3, 0.5]), fb.Simplex[3])
+    return components(ROWS, m, p).condition(y=place(CASES["mixture"].observed))
+
+
+def assert_learnt(make: Callable[..., Any], most: int, **options: Any) -> None:
+    """Also, no collective has so many numbers."""
+    mesh = mesh_of(AxisType.Auto, rows=8)
+    with jax.enable_x64(True):
+        wide = lambda x: x.astype(float) if x.dtype.kind == "f" else x  # noqa: E731
+        with watched() as seen:
+            own = fb.fit(make(lambda x: fb.shard(wide(x), mesh, "rows")), progress=False, **options)
+        one = fb.fit(make(lambda x: jnp.asarray(wide(x))), progress=False, **options)
+        assert not seen.fetched
+        assert not [size for _, size in seen.collectives if size >= most]
+        assert_close((own.params, own.history), (one.params, one.history), 1e-9)
+
+
+def test_evidence_of_a_regression_is_climbed() -> None:
+    assert_learnt(regression, ROWS, steps=4)
+
+
+def test_components_whose_labels_are_summed_out_are_learnt() -> None:
+    assert_learnt(mixture, ROWS, steps=4)
+
+
+def test_expectation_maximisation_of_components() -> None:
+    """Where devices do not divide the rows, expected statistics of each row are exchanged between its two steps."""
+    assert_learnt(mixture, 2 * ROWS, method="em", steps=3)
