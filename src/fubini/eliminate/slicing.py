@@ -72,5 +72,6 @@ def _refusal(plan: Plan, sliced: Plan, limit: int, whole: bool) -> MemoryLimit:
         expected=f"at most {limit / 2**30:,.3g} GiB",
         nearest=f"sliced over {len(sliced.slices)} variables ({sliced.passes:,} passes) it needs "
         f"{_bytes(sliced, whole) / 2**30:,.3g} GiB and {sliced.work:.3g} multiply-adds",
-        advice="observe more variables, raise memory_limit=, or approximate",
+        advice="observe more variables, raise memory_limit=, or approximate: "
+        'fb.propagate(factors, method="belief propagation")',
     )

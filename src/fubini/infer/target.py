@@ -30,7 +30,8 @@ class Target:
     """log p of unconstrained numbers by name, of these shapes; `numbers` are the data that it reads.
 
     `prior`, where there is one, makes draws of them for each of some keys. Where the density is estimated from some of
-    the data at a time, these are the last of the numbers, and `samples` of a seed and a count gives others [step, …].
+    the data at a time, these are the last of the numbers, and `samples` of a seed and a count gives others [step, …];
+    `rounds` of them are about all data.
     """
 
     shapes: Mapping[str, tuple[int, ...]]
@@ -38,6 +39,7 @@ class Target:
     numbers: Any
     prior: Callable[[Data], Free | None] | None = None
     samples: Callable[[int, int], Iterator[Any]] | None = None
+    rounds: int = 1
 
     @property
     def size(self) -> int:

@@ -51,6 +51,11 @@ class SampledRows(EliminatedModel):
         return max(sample.row.size for sample in self.samples.values())
 
     @property
+    def rounds(self) -> int:
+        """How many steps read about all rows once."""
+        return max(-(-rows // sample.row.size) for rows, sample in self.samples.items())
+
+    @property
     def _streams(self) -> Mapping[Leaf, Stream]:
         return self.reading.reader.rows
 

@@ -47,6 +47,7 @@ from fubini.questions.kept_draws import Keeper, KeeperInMemory, KeeperInStore, K
 from fubini.questions.label_choice import elimination_of
 from fubini.questions.numpyro_gibbs import discrete_gibbs
 from fubini.questions.sampler_target import target_of
+from fubini.questions.table_draws import draw_from_tables
 from fubini.terms.exactness import estimated
 
 PRIOR_DRAWS = 64
@@ -155,6 +156,13 @@ class Request(NamedTuple):
     checkpoint: str | os.PathLike | None = None
     store: Stored | None = None
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing but draws was asked for."""
+        return (
+            self.method is None and self.eliminate is None and not self.options and not (self.checkpoint or self.store)
+        )
+
 
 class Drawn(NamedTuple):
     """Values [chain, draw, …] of all latents by name, what the sampler reports, what was eliminated, and how."""
@@ -184,12 +192,14 @@ def draw_latents(model: FlatModel, keys: tuple[Data, Data, Data], schedule: Sche
     """Draw all latents; of the keys, the first is that of the question, the others draw."""
     key, first, second = keys
     method, settings, options = request.method, request.settings, request.options
+    whole = Block(schedule.chains, schedule.kept)
+    if request.is_plain and (values := draw_from_tables(model, second, whole)) is not None:
+        return Drawn(values, {}, tuple(values), "exact")
     eliminated_model, reason = elimination_of(model, request.eliminate, "nuts" if options and not method else method)
     eliminated_model = _by_some_rows(eliminated_model)
     not_drawn = eliminated_model.latents_of_rows
     warn_of_restriction(key, eliminated_model)
     asked = f"infer(…) of {listed(eliminated_model.reading.sites)}"
-    whole = Block(schedule.chains, schedule.kept)
     if request.store is None:
         domains = eliminated_model.reading.domains.items()
         require_room(asked, *((*whole.lead, *domain.shape) for name, domain in domains if name not in not_drawn))

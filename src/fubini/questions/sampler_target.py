@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import Any
@@ -131,8 +132,9 @@ def target_of(eliminated_model: EliminatedModel) -> tuple[Target, SupportTransfo
         except NoRule:  # of an improper prior, or a family without draws
             return None
 
-    samples = eliminated_model.rows_of_steps if isinstance(eliminated_model, SampledRows) else None
-    if samples is not None:  # last, for a sampler to replace
+    target = Target(support.shapes(model), _density(shared, support), numbers, prior)
+    if isinstance(eliminated_model, SampledRows):
         leaves, (known, prepared, rows) = numbers
-        numbers = (leaves, (known, prepared), rows)
-    return Target(support.shapes(model), _density(shared, support), numbers, prior, samples), support
+        own = {"samples": eliminated_model.rows_of_steps, "rounds": eliminated_model.rounds}
+        target = replace(target, numbers=(leaves, (known, prepared), rows), **own)
+    return target, support
