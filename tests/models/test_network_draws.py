@@ -50,5 +50,6 @@ def test_past_the_memory_limit_approximations_are_named() -> None:
 def test_what_is_named_serves() -> None:
     net = random_network(16, 3, 2).condition(x15=0)
     loopy = fb.propagate(net.observed_factors, method="belief propagation")
+    assert loopy.converged
     exact = net.marginals()
-    assert max(np.abs(loopy.marginals[name].weights - exact[name].weights).max() for name in exact) < 0.05
+    assert max(np.abs(loopy.marginals[name].weights - exact[name].weights).max() for name in exact) < 0.1
