@@ -159,9 +159,8 @@ class Request(NamedTuple):
     @property
     def is_plain(self) -> bool:
         """Whether nothing but draws was asked for."""
-        return (
-            self.method is None and self.eliminate is None and not self.options and not (self.checkpoint or self.store)
-        )
+        asked = (self.method, self.eliminate, self.checkpoint, self.store)
+        return not self.options and all(one is None for one in asked)
 
 
 class Drawn(NamedTuple):
@@ -264,7 +263,9 @@ def _keeper(
     )
 
 
-def _require_fitting(discrete: Sequence[str], method: str | None, options: Mapping[str, Any]) -> None:
+def _require_fitting(
+    kept: Sequence[str], discrete: Sequence[str], method: str | None, options: Mapping[str, Any]
+) -> None:
     """Raise where a method or its options do not fit the remaining latents."""
     if discrete and method != LABELS and (method not in (None, "nuts") or options):
         raise Intractable(
@@ -276,7 +277,7 @@ def _require_fitting(discrete: Sequence[str], method: str | None, options: Mappi
         raise Intractable(
             f"method={method!r}",
             expected="a label that remains: a latent with finitely many values",
-            nearest="the remaining latents are continuous, or none remain",
+            nearest=f"the remaining latents are {listed(kept)}" if kept else "none",
             advice='leave method= out, or use method="nuts"',
         )
     if options and method not in (None, "nuts"):
