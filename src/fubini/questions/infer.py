@@ -204,7 +204,12 @@ def draw_latents(model: FlatModel, keys: tuple[Data, Data, Data], schedule: Sche
         require_room(asked, *((*whole.lead, *domain.shape) for name, domain in domains if name not in not_drawn))
     with within_memory(asked), model.precision():
         discrete = [name for name in eliminated_model.kept if eliminated_model.reading.domains[name].is_discrete]
-        _require_fitting(discrete, method, options if settings.mesh is None else {**options, "mesh": settings.mesh})
+        _require_fitting(
+            eliminated_model.kept,
+            discrete,
+            method,
+            options if settings.mesh is None else {**options, "mesh": settings.mesh},
+        )
         chosen = "nuts" if method is None and options else method
         header = partial(_run, eliminated_model, key, chosen, request, schedule)
         sampler = None
