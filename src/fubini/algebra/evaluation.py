@@ -25,7 +25,7 @@ from fubini.algebra.rows import Rows, front_of, is_tall
 from fubini.algebra.walk import walk
 from fubini.base.arrays import Data, in_force
 from fubini.numerics.arithmetic import called, segment_sums
-from fubini.numerics.finite_chains import chain_evidence, log_sum_exp
+from fubini.numerics.finite_chains import chain_evidence, in_order, log_sum_exp, product_of_steps, steps_of
 from fubini.numerics.kronecker_least_squares import KroneckerRows, KroneckerSolution
 from fubini.numerics.least_squares import DENSE, LeastSquaresSolution, LinearRecursions, Unknowns, solve
 from fubini.numerics.recursion_least_squares import RecursionSolution, solve_recursions
@@ -286,8 +286,15 @@ class Evaluation:
 
     def _chain(self, this: Node) -> Axes:
         """log Σ over paths, of all that start and end anywhere"""
-        logits, links, axes = self.potentials(self.opened(this)[1])
-        return Axes(chain_evidence(logits, links), axes)
+        body = self.opened(this)[1]
+        logits, links, axes = self.potentials(body)
+        spread = spread_indices([body], self.placed) if self.placed else {}
+        along = spread.get(body.args[1].args[0])
+        if along is None or any(i in spread for i in axes):
+            return Axes(chain_evidence(logits, links), axes)
+        count = -(-logits.shape[-2] // along.parts) * along.parts
+        stretches = along.on_each(product_of_steps, steps_of(logits, links, count))
+        return Axes(log_sum_exp(log_sum_exp(in_order(stretches))), axes)
 
     def potentials(self, body: Node) -> tuple[Data, Data, tuple[Index, ...]]:
         """Logits [… batch, t, k] and links [… batch, t, k, next] of a chain, and the batch."""

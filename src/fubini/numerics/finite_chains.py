@@ -12,6 +12,8 @@ from fubini.base import lax_loops
 from fubini.base.arrays import Data
 from fubini.numerics.arithmetic import scanned, xp_of
 
+LANES = (1, 2, 4, 8, 16, 32, 64)  # stretches of a chain that are multiplied side by side
+
 
 def log_sum_exp(data: Data, axis: int = -1) -> Data:
     """log Σ exp, with derivatives where all are −inf."""
@@ -61,6 +63,37 @@ def backward(logits: Data, links: Data) -> Data:
 def chain_evidence(logits: Data, links: Data) -> Data:
     """log Σ over all paths of Σ_t logits[t, k_t] + Σ_t links[t, k_t, k_(t+1)]"""
     return log_sum_exp(forward(logits, links)[..., -1, :])
+
+
+def steps_of(logits: Data, links: Data, count: int) -> Data:
+    """The logarithms of the weights from each state at every time to each at the next: [t, …, k, next].
+
+    From the last, which has no next, to all alike; behind it states stay as they are.
+    """
+    length, states = logits.shape[-2:]
+    lead, steps = jnp.moveaxis(logits, -2, 0), jnp.moveaxis(links, -3, 0)
+    if more := count - length:
+        lead, steps = (jnp.pad(part, [(0, more), *[(0, 0)] * (part.ndim - 1)]) for part in (lead, steps))
+    t = jnp.arange(count).reshape(-1, *[1] * (steps.ndim - 1))
+    onward = lead[..., None] + jnp.where(t == length - 1, -np.log(states), steps)
+    same = jnp.where(jnp.eye(states, dtype=bool), 0.0, -jnp.inf)
+    return jnp.where(t < length, onward, same)
+
+
+def product_of_steps(steps: Data) -> Data:
+    """log Σ over the states between steps, many stretches side by side: from the state before to the one after."""
+    lanes = max(lane for lane in LANES if len(steps) % lane == 0)
+    side_by_side = jnp.moveaxis(steps.reshape(lanes, -1, *steps.shape[1:]), 0, 1)
+    return in_order(in_order(side_by_side))
+
+
+def in_order(steps: Data) -> Data:
+    """log Σ over the states between steps, one after another."""
+
+    def step(now: Data, here: Data) -> tuple[Data, None]:
+        return log_sum_exp(now[..., :, :, None] + here[..., None, :, :], axis=-2), None
+
+    return jax.lax.scan(step, steps[0], steps[1:])[0]
 
 
 def state_probabilities(logits: Data, links: Data) -> Data:
