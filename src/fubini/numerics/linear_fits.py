@@ -17,11 +17,23 @@ import numpy as np
 from fubini.base.arrays import Data
 from fubini.numerics.quadratic import diagonal, times_vector, transposed
 from fubini.numerics.small_matrices import lower_solved
+from fubini.numerics.written_out import is_tiny, lower_root
 
 LOG_TWO_PI = math.log(2 * math.pi)
 
 cholesky: Callable[[Data], Data] = jnp.linalg.cholesky  # their types tell nothing of Data
 solve: Callable[[Data, Data], Data] = jnp.linalg.solve
+
+
+def root_of(K: Data) -> Data:
+    """L of K = L Lᵀ, lower triangular; not a number where there is none."""
+    return lower_root(K) if is_tiny(K) else cholesky(K)
+
+
+def over_lower(M: Data, L: Data) -> Data:
+    """M L⁻¹ for a lower triangular L: from the last row of Lᵀ up."""
+    turned = lower_solved(transposed(L)[..., ::-1, ::-1], transposed(M)[..., ::-1, :])
+    return transposed(turned[..., ::-1, :])
 
 
 class Normal(NamedTuple):
@@ -108,7 +120,7 @@ def fit_by_sigma_points(rule: SigmaPoints) -> Callable[[Function, Normal], Linea
         size = at.mean.shape[-1]
         in_mean, in_covariance = (jnp.asarray(each, at.mean.dtype) for each in rule.weights(size))
         unit = np.sqrt(rule.spread(size)) * np.concatenate([np.zeros((1, size)), np.eye(size), -np.eye(size)])
-        root = cholesky(at.covariance)
+        root = root_of(at.covariance)
         away = jnp.asarray(unit, at.mean.dtype) @ transposed(root)
         values, covariance, power = function(at.mean[..., None, :] + away)
         kept = power[..., :1, :] > 0
@@ -116,7 +128,7 @@ def fit_by_sigma_points(rule: SigmaPoints) -> Callable[[Function, Normal], Linea
         mean = jnp.sum(in_mean[:, None] * values, axis=-2)
         gap = values - mean[..., None, :]
         both = transposed(in_covariance[:, None] * gap) @ jnp.asarray(unit, at.mean.dtype)  # Cov[e, z] L⁻ᵀ
-        slope = transposed(solve(transposed(root), transposed(both)))
+        slope = over_lower(both, root)
         missed = gap - away @ transposed(slope)
         spread = transposed(in_covariance[:, None] * missed) @ missed
         noise = jnp.sum(in_mean[:, None, None] * covariance, axis=-3)
@@ -130,15 +142,12 @@ def to_rows(fit: LinearFit) -> NoiseRows:
     kept = fit.power > 0
     both = kept[..., :, None] & kept[..., None, :]
     power = jnp.where(kept, fit.power, 1.0)
-    eye = jnp.eye(kept.shape[-1], dtype=fit.covariance.dtype)
-    covariance = jnp.where(both, fit.covariance, eye)
-    own = jnp.log(jnp.abs(diagonal(cholesky(covariance)))) + 0.5 * LOG_TWO_PI
-    scale = 1.0 / jnp.sqrt(power)
-    noise = scale[..., :, None] * covariance * scale[..., None, :] + jnp.where(both, fit.spread, 0.0)
-    root = cholesky(noise)
+    covariance = jnp.where(both, fit.covariance, jnp.eye(kept.shape[-1], dtype=fit.covariance.dtype))
+    own = jnp.log(jnp.abs(diagonal(root_of(covariance)))) + 0.5 * LOG_TWO_PI
+    A, b, noise = _kept(fit)
+    root = root_of(noise)
     ok = jnp.all(jnp.isfinite(root), axis=(-2, -1)) & jnp.all(diagonal(root) > 0, axis=-1)
     ok = ok & jnp.all(fit.power >= 0, axis=-1)
-    A, b = jnp.where(kept[..., None], fit.slope, 0.0), jnp.where(kept, fit.offset, 0.0)
     ok = ok & jnp.all(jnp.isfinite(A), axis=(-2, -1)) & jnp.all(jnp.isfinite(b), axis=-1)
     rows = lower_solved(root, jnp.concatenate([A, -b[..., None]], axis=-1))
     raised = jnp.where(fit.power == 1.0, 0.0, (1.0 - power) * own - 0.5 * jnp.log(power))
@@ -156,6 +165,29 @@ def given_information(now: Normal, K: Data, h: Data) -> Normal:
     X = solve(eye + P @ K, P)
     X = 0.5 * (X + transposed(X))
     return Normal(m + times_vector(X, h - times_vector(K, m)), X)
+
+
+def given_zero(now: Normal, fit: LinearFit) -> Normal:
+    """N(m, P) given that A z + b with its noise is zero: P⁺ = P − WᵀW with W = L⁻¹ A P, L Lᵀ = A P Aᵀ + Ω + R/s."""
+    m, P = now
+    A, b, noise = _kept(fit)
+    AP = A @ P
+    L = root_of(AP @ transposed(A) + noise)
+    away = b + times_vector(A, m)
+    both = lower_solved(L, jnp.concatenate([AP, -away[..., None]], axis=-1))
+    W, w = both[..., :-1], both[..., -1]
+    return Normal(m + times_vector(transposed(W), w), P - transposed(W) @ W)
+
+
+def _kept(fit: LinearFit) -> tuple[Data, Data, Data]:
+    """A, b and Ω + R/s; zero and of noise 1 where a residual is left out."""
+    kept = fit.power > 0
+    both = kept[..., :, None] & kept[..., None, :]
+    scale = 1.0 / jnp.sqrt(jnp.where(kept, fit.power, 1.0))
+    eye = jnp.eye(kept.shape[-1], dtype=fit.covariance.dtype)
+    noise = scale[..., :, None] * jnp.where(both, fit.covariance, eye) * scale[..., None, :]
+    noise = noise + jnp.where(both, fit.spread, 0.0)
+    return jnp.where(kept[..., None], fit.slope, 0.0), jnp.where(kept, fit.offset, 0.0), noise
 
 
 def with_linear(now: Normal, F: Data, b: Data, C: Data) -> Normal:

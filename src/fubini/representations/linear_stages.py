@@ -28,6 +28,7 @@ from fubini.numerics.linear_fits import (
     Normal,
     Residuals,
     given_information,
+    given_zero,
     to_rows,
     with_linear,
 )
@@ -142,6 +143,11 @@ class Cells(NamedTuple):
         return Normal(jnp.zeros((*self.shape, 0), self.dtype), jnp.zeros((*self.shape, 0, 0), self.dtype))
 
 
+def used_by(stage: Stage, terms: Sequence[Factor]) -> set[Name]:
+    """The inputs of its terms."""
+    return {name for place in (*stage.linear, *stage.fitted) for name in terms[place].inputs}
+
+
 def fit_stage(stage: Stage, terms: Sequence[Factor], known: Reals, now: Normal, cells: Cells, fit: Fit) -> LinearFit:
     """Its densities that are not linear as linear functions of their variables, at the moments of those known."""
     values = [conditional_of(terms[place]) for place in stage.fitted]
@@ -207,13 +213,9 @@ def _grouped(stage: Stage, linear: Sequence[Factor]) -> list[tuple[Gaussian, tup
 def _seen(
     stage: Stage, linear: Sequence[Any], known: Reals, now: Normal, cells: Cells, fit: LinearFit | None
 ) -> Normal:
-    K, h = _information(linear, known, cells)
-    if fit is not None:
-        rows = rows_of(stage, fit)
-        A = rows.matrix @ _spread(stage.names, known)
-        K = K + jnp.swapaxes(A, -1, -2) @ A
-        h = h + (rows.vector[..., None, :] @ A)[..., 0, :]
-    return given_information(now, K, h)
+    if linear:
+        now = given_information(now, *_information(linear, known, cells))
+    return now if fit is None else given_zero(now, fit._replace(slope=fit.slope @ _spread(stage.names, known)))
 
 
 def _information(gaussians: Sequence[Gaussian], known: Reals, cells: Cells) -> tuple[Data, Data]:

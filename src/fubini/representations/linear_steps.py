@@ -17,7 +17,7 @@ from fubini.factors.piecewise import Piecewise
 from fubini.factors.promotion import promoted
 from fubini.factors.slices import slices
 from fubini.factors.table import Table
-from fubini.numerics.linear_fits import NoiseRows, Normal, fit_by_sigma_points, fit_by_slopes
+from fubini.numerics.linear_fits import LinearFit, NoiseRows, Normal, fit_by_sigma_points, fit_by_slopes
 from fubini.numerics.quadratic import Quadratic, Reals, places
 from fubini.representations.linear_stages import (
     Cells,
@@ -29,6 +29,7 @@ from fubini.representations.linear_stages import (
     part_of,
     rows_of,
     stages_of,
+    used_by,
     variables_of,
 )
 from fubini.sequence.compiled import SequenceOutline
@@ -117,33 +118,49 @@ def plan_of(outline: SequenceOutline, start: Sequence[Factor], terms: Sequence[F
 def fit_in_order(plan: Plan, fit: Fit, updates: int) -> tuple[list[NoiseRows], list[NoiseRows]]:
     """Each stage at the moments of the filter there."""
     outline, cells = plan.outline, plan.cells
-    known, now, first = _through(plan.first, plan.start, (), cells.nothing(), cells, fit, updates)
-    begin = part_of(now, known, plan.before)
+    begin, first = _through(plan.first, plan.start, (), cells.nothing(), plan.before, cells, fit, updates)
     cut = TimeSlices([slices(term, outline.time) for term in plan.terms])
     back = outline.links.moves_back
+    kept = tuple((back[name], domain) for name, domain in plan.before)
 
-    def body(carry: Normal, parts: Any) -> tuple[Normal, list[NoiseRows]]:
-        known, now, rows = _through(plan.later, cut.at(parts), plan.before, carry, cells, fit, updates)
-        return part_of(now, known, tuple((back[name], domain) for name, domain in plan.before)), rows
+    def body(carry: Normal, parts: Any) -> tuple[Normal, list[LinearFit]]:
+        return _through(plan.later, cut.at(parts), plan.before, carry, kept, cells, fit, updates)
 
     _, later = lax_loops.scan(body, begin, cut.stacked, length=outline.length)
-    return first, later
+    return _rows(plan.first, first), _rows(plan.later, later)
+
+
+def _rows(stages: Sequence[Stage], fits: Sequence[LinearFit]) -> list[NoiseRows]:
+    """The rows of the stages that were fitted, of all times at once."""
+    return [rows_of(stage, fit) for stage, fit in zip((s for s in stages if s.fitted), fits, strict=True)]
 
 
 def _through(
-    stages: Sequence[Stage], terms: Sequence[Factor], known: Reals, now: Normal, cells: Cells, fit: Fit, updates: int
-) -> tuple[Reals, Normal, list[NoiseRows]]:
-    """The moments after some stages, and the rows of those that were fitted; what is seen, at its own update again."""
-    rows: list[NoiseRows] = []
-    for stage in stages:
+    stages: Sequence[Stage],
+    terms: Sequence[Factor],
+    known: Reals,
+    now: Normal,
+    kept: Reals,
+    cells: Cells,
+    fit: Fit,
+    updates: int,
+) -> tuple[Normal, list[LinearFit]]:
+    """The moments of some variables after all stages, and the fits; what is seen, at its own update again.
+
+    Variables that no later stage has are left out on the way.
+    """
+    fits: list[LinearFit] = []
+    for place, stage in enumerate(stages):
         after, then, line = known, now, None
         for _ in range(updates if stage.fitted and not stage.moves else 1):
-            line = fit_stage(stage, terms, known, then, cells, fit) if stage.fitted else None
+            line = fit_stage(stage, terms, known, part_of(then, after, known), cells, fit) if stage.fitted else None
             after, then = advance(stage, terms, known, now, cells, line)
         if line is not None:
-            rows.append(rows_of(stage, line))
-        known, now = after, then
-    return known, now, rows
+            fits.append(line)
+        needed = {name for name, _ in kept}.union(*(used_by(other, terms) for other in stages[place + 1 :]))
+        known = tuple(pair for pair in after if pair[0] in needed)
+        now = part_of(then, after, known)
+    return part_of(now, known, kept), fits
 
 
 def fit_at(
@@ -164,7 +181,7 @@ def _fitted_at(
     stages: Sequence[Stage], terms: Sequence[Factor], known: Reals, now: Normal, cells: Cells, fit: Fit
 ) -> list[NoiseRows]:
     fitted = [stage for stage in stages if stage.fitted]
-    return [rows_of(stage, fit_stage(stage, terms, known, now, cells, fit)) for stage in fitted]
+    return _rows(fitted, [fit_stage(stage, terms, known, now, cells, fit) for stage in fitted])
 
 
 def _factor(
