@@ -20,6 +20,7 @@ from jax.core import Tracer
 from jax.experimental import checkify
 from xxhash import xxh3_128_digest
 
+from fubini.base.auto_axes import settle_axes
 from fubini.errors import DataError, DomainError, MemoryLimit
 
 Data = Any  # an array of NumPy or JAX, a tracer, or a Python scalar
@@ -59,6 +60,11 @@ def is_traced(*arrays: Data) -> bool:
     return any(isinstance(array, Tracer) for array in arrays)
 
 
+def is_in_parts(array: Data) -> bool:
+    """Whether the numbers of an array that is known lie on several devices: it is not to be fetched."""
+    return isinstance(array, jax.Array) and not is_traced(array) and len(array.sharding.device_set) > 1
+
+
 def as_array(data: Data) -> Data:
     """Data as given if JAX's; otherwise NumPy, with numbers in double precision.
 
@@ -66,7 +72,9 @@ def as_array(data: Data) -> Data:
     ('i', 'float64')
     """
     if isinstance(data, jax.Array):
-        return data
+        return settle_axes(data)
+    if hasattr(type(data), "__jax_array__"):  # one over the devices of a mesh, without what it is padded by
+        return settle_axes(data.__jax_array__())
     try:
         array = np.asarray(data)
     except ValueError as error:
@@ -193,7 +201,7 @@ def require(ok: Data, error: Callable[[], DataError], *poisoned: Data) -> tuple[
     `ok` broadcasts against each poisoned array. Inside `checked` the traced error raises too.
     """
     if not is_traced(ok):
-        if not np.all(np.asarray(ok)):
+        if not (bool(jnp.all(ok)) if is_in_parts(ok) else np.all(np.asarray(ok))):
             raise error()
         return poisoned
     if _trusting.get():

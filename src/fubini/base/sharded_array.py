@@ -11,9 +11,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import eval_context
-from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from fubini.base.arrays import Data, double_precision, is_traced
+from fubini.base.auto_axes import auto_mesh as auto_mesh
+from fubini.base.auto_axes import on_auto_axes
 from fubini.base.distant import DistantArray, Range, Test, distant, register_distant
 from fubini.base.fingerprints import require_agreement
 from fubini.errors import DomainError
@@ -114,7 +116,6 @@ class ShardedArray(DistantArray):
 
 
 _RANGES: dict[tuple[int, tuple[int, ...]], Range] = {}  # by identity and shape, as long as the array is kept
-_ON_AUTO_AXES: dict[int, jax.Array] = {}
 
 
 @register_distant
@@ -160,29 +161,6 @@ def is_sharded(data: jax.Array) -> bool:
     """Whether the parts of an array lie on different devices of a mesh, or would if it had more than one."""
     sharding = data.sharding if not is_traced(data) else None
     return isinstance(sharding, NamedSharding) and any(axes is not None for axes in sharding.spec)
-
-
-def on_auto_axes(data: jax.Array) -> jax.Array:
-    """The same parts on the same devices, over axes that the compiler may use as it finds best."""
-    sharding = data.sharding
-    assert isinstance(sharding, NamedSharding)
-    mesh = auto_mesh(sharding.mesh)  # type: ignore[arg-type]
-    if mesh is sharding.mesh:
-        return data
-    if id(data) not in _ON_AUTO_AXES:
-        parts: Any = [shard.data for shard in data.addressable_shards]
-        new = NamedSharding(mesh, PartitionSpec(*sharding.spec))
-        _ON_AUTO_AXES[id(data)] = jax.make_array_from_single_device_arrays(data.shape, new, parts)
-        weakref.finalize(data, _ON_AUTO_AXES.pop, id(data), None)
-    return _ON_AUTO_AXES[id(data)]
-
-
-@lru_cache(maxsize=64)
-def auto_mesh(mesh: Mesh) -> Mesh:
-    """The mesh with axes of type Auto."""
-    if all(kind == AxisType.Auto for kind in mesh.axis_types):
-        return mesh
-    return Mesh(mesh.devices, mesh.axis_names, axis_types=(AxisType.Auto,) * len(mesh.axis_names))
 
 
 def _everywhere(data: jax.Array) -> NamedSharding:

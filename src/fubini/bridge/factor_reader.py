@@ -18,6 +18,7 @@ from fubini.algebra.sums import total
 from fubini.algebra.walk import rewrite
 from fubini.base import ops
 from fubini.base.arrays import Data, double_precision, is_traced
+from fubini.base.distant import distant, is_distant
 from fubini.base.domains import Domain
 from fubini.base.names import Name
 from fubini.base.ops import Lifted, Op
@@ -83,16 +84,16 @@ class Facts(tuple):
             return cls((shape, kind, None, None, "traced"))
         if not shape:
             return cls((shape, kind, array.item(), array.item(), "data"))
-        known = np.asarray(array)
-        if not known.size or not np.all(np.isfinite(known)):
+        record = distant(array)
+        low, high, is_finite = _range(np.asarray(array)) if record is None else record.range
+        if not is_finite:
             return cls((shape, kind, None, None, "data"))
-        low, high = float(known.min()), float(known.max())
         return cls((shape, kind, *((low, high) if kind in "biu" else _coarse(low, high)), "data"))
 
     @classmethod
     def of_entries(cls, array: Data) -> Facts:
         """All of its entries, where they decide a rule; of tracers, what is known."""
-        if is_traced(array) or not np.shape(array):
+        if is_traced(array) or not np.shape(array) or is_distant(array):
             return cls.of(array)
         known = np.asarray(array)
         return cls((known.shape, known.dtype.str, known.tobytes(), None, "known"))
@@ -112,6 +113,13 @@ class Facts(tuple):
         """A leaf of which so much is known."""
         shape, kind, low, high, role = self
         return Leaf(name, shape, low=low, high=high, is_integer=kind in "biu", is_test=kind == "b", role=role)
+
+
+def _range(known: np.ndarray) -> tuple[float, float, bool]:
+    """The least and the greatest number, and whether all are finite and there are some."""
+    if not known.size or not np.all(np.isfinite(known)):
+        return 0.0, 0.0, False
+    return float(known.min()), float(known.max()), True
 
 
 _TINY = float(np.finfo(np.float64).tiny)

@@ -11,6 +11,7 @@ from jax.core import Tracer
 
 from fubini.base.interpretations import interpret
 from fubini.eliminate.plan import Plan
+from fubini.eliminate.typed_axes import explicit_axes_of, over_auto_axes
 from fubini.engines.choice import asked_engine
 from fubini.errors import Intractable
 from fubini.numerics.in_range import compiled
@@ -46,7 +47,10 @@ def _engine_of_leaves(factor: Factor) -> str:
 
 def on_engine(run: Callable, plan: Plan, factors: Sequence[Factor], *static: Any, arrays: tuple = ()) -> Any:
     """run(plan, factors, *arrays, *static) on the engine of the data; step by step where numbers decide a rule."""
-    if engine_of(factors) == "xla":
+    engine = engine_of(factors)
+    if engine == "trace" and (axes := explicit_axes_of(factors)):
+        return over_auto_axes(lambda given, keys: run(plan, given, *keys, *static), axes, list(factors), arrays)
+    if engine == "xla":
         try:
             return compiled(
                 _planned, (run, plan, static, asked_engine()), [portable(fixed(factor)) for factor in factors], arrays

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fubini.base.arrays import is_traced
+from fubini.base.arrays import is_in_parts, is_traced
 from fubini.show.printed_form import Grid
 
 MOST = 6  # numbers of an array that are all printed
@@ -69,7 +69,7 @@ def shown_value(value: Any) -> str:
 
 def taken(data: Any, positions: Sequence[Sequence[int]]) -> np.ndarray:
     """The entries at these positions along each axis; of a large array on a device, they alone are fetched."""
-    if not isinstance(data, np.ndarray) and np.size(data) <= FETCHED:
+    if not isinstance(data, np.ndarray) and np.size(data) <= FETCHED and not is_in_parts(data):
         data = np.asarray(data)
     for axis, places in enumerate(positions):
         if len(places) < np.shape(data)[axis]:
