@@ -104,6 +104,24 @@ def test_meshes_that_do_not_fit(mesh: Any, options: dict, message: str) -> None:
         CASE.post(on_mesh).infer(KEY, mesh=mesh, **{**OPTIONS, **options})
 
 
+def test_samplers_of_labels_take_meshes_with_chains() -> None:
+    """Of one process all chains are in threads; blocked sweeps lie on the devices."""
+    model = fb.JointNamed(
+        dict(
+            w=fb.dist.Beta(1.0, 1.0),
+            z=lambda w: fb.dist.Bernoulli(w).expand([4]),
+            y=lambda z: fb.dist.Normal(z * 1.0, 1.0),
+        )
+    )
+    post = model.condition(y=np.array([0.1, 0.9, 1.2, -0.3]))
+    for sampler in (post.gibbs("z", engine="python"), post.gibbs("z", blocked=True)):
+        over_mesh, without = (sampler.run(KEY, 6, 4, mesh=mesh) for mesh in (MESH, None))
+        for name, value in without.items():
+            np.testing.assert_allclose(over_mesh[name], value, rtol=1e-5)
+        with pytest.raises(fb.FubiniError, match=r"run\(…, mesh=.*\) of 3 chains\s*expected: a multiple of 2"):
+            sampler.run(KEY, 6, 3, mesh=MESH)
+
+
 def test_labels_are_not_drawn_over_a_mesh() -> None:
     with pytest.raises(fb.FubiniError, match=r"method='nuts' with 'mesh'\s*expected: .* can be summed out"):
         fb.JointNamed(

@@ -22,7 +22,7 @@ from .scripts.logistic_run import X, Y, draws
 
 ROOT = Path(__file__).parents[2]
 SCRIPTS = Path(__file__).parent / "scripts"
-SECONDS = 240
+SECONDS = 600
 
 
 def launched(script: str, folder: Path) -> subprocess.Popen:
@@ -104,6 +104,11 @@ def test_draws_in_a_store_are_written_once(answers: list[dict[str, Any]], killed
         assert one["stored"] == one["nuts"]
 
 
+def test_labels_are_drawn_by_both_processes(answers: list[dict[str, Any]]) -> None:
+    for one in answers:
+        assert one["labels"] == one["labels of one process"] and len(one["labels"]) == 4
+
+
 def test_both_processes_answer_the_same(answers: list[dict[str, Any]]) -> None:
     first, second = ({name: x for name, x in one.items() if name not in ("place", "rows read")} for one in answers)
     assert first == second
@@ -141,6 +146,8 @@ def test_a_run_goes_on_over_another_mesh(answers: list[dict[str, Any]], killed: 
         ("key", "the key of process 1 is [0, 1], of process 0 [0, 0]"),
         ("draws", "the draws of process 1 is 7, of process 0 6"),
         ("key of predict", "the key of process 1 is [0, 1], of process 0 [0, 0]"),
+        ("key of labels", "gibbs(…).run(key, …) in 2 processes"),
+        ("chains of labels", "expected: a multiple of 2, so that each process has as many chains"),
         ("question", "the question of process 1 is a question to a model, of process 0 fb.shard(…, 'rows')"),
     ],
 )

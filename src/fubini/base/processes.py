@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -145,3 +145,20 @@ def on_host(x: Any) -> np.ndarray:
     if isinstance(x, jax.Array) and not x.is_fully_addressable:
         return np.asarray(process_allgather(x, tiled=True))
     return np.asarray(x)
+
+
+def gathered(items: Sequence[Any]) -> list[Any]:
+    """Trees of arrays, as many and of the same shapes in each process, as a list of those of all processes."""
+    leaves, trees = zip(*map(jax.tree_util.tree_flatten, items), strict=True)
+    columns = [_gathered_column(column) for column in zip(*leaves, strict=True)]
+    return [jax.tree_util.tree_unflatten(trees[0], one) for one in zip(*columns, strict=True)]
+
+
+def _gathered_column(arrays: Sequence[Any]) -> list[Any]:
+    """The same for single arrays; they go as bytes, which keep every digit whatever precision is in force."""
+    own = np.stack([on_host(array) for array in arrays])
+    every = process_allgather(np.frombuffer(own.tobytes(), np.uint8)) if own.size else np.zeros(0, np.uint8)
+    whole = np.frombuffer(every.tobytes(), own.dtype).reshape(jax.process_count() * len(own), *own.shape[1:])
+    if is_key(arrays[0]):
+        return list(jax.random.wrap_key_data(jax.numpy.asarray(whole), impl=jax.random.key_impl(arrays[0])))
+    return [jax.numpy.asarray(one) if isinstance(arrays[0], jax.Array) else np.array(one) for one in whole]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from enum import Enum
 from typing import Any, NamedTuple
@@ -9,6 +10,7 @@ from typing import Any, NamedTuple
 import jax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from fubini.base.fingerprints import spans_processes
 from fubini.base.processes import on_host, placed
 from fubini.base.sharded_array import auto_mesh, sharding_on_mesh
 from fubini.errors import DomainError, UnknownName, closest, listed
@@ -104,9 +106,9 @@ def _mesh_of(array: Any) -> Mesh | None:
     return None if sharding is None else sharding.mesh  # type: ignore[return-value]
 
 
-def require_chains_axis(mesh: Any, chains: int) -> None:
-    """Raise unless chains can lie along the axis `chains` of a mesh."""
-    asked = f"infer(…, mesh={dict(mesh.shape) if isinstance(mesh, Mesh) else mesh!r})"
+def require_chains_axis(mesh: Any, chains: int, question: str = "infer") -> None:
+    """Raise unless chains can lie along the axis `chains` of a mesh, and as many in each of several processes."""
+    asked = f"{question}(…, mesh={dict(mesh.shape) if isinstance(mesh, Mesh) else mesh!r})"
     advice = f'jax.make_mesh((2, 4), ("{CHAINS}", "rows")) has two groups of four devices; the data lie along "rows"'
     if not isinstance(mesh, Mesh):
         raise DomainError(asked, expected=f"a mesh of devices with an axis {CHAINS!r}", advice=advice)
@@ -117,9 +119,12 @@ def require_chains_axis(mesh: Any, chains: int) -> None:
             nearest=closest(CHAINS, mesh.axis_names) or f"its axes are {listed(mesh.axis_names)}",
             advice=advice,
         )
-    if chains % mesh.shape[CHAINS]:
+    parts, where = mesh.shape[CHAINS], "part of the mesh"
+    if question != "infer" and spans_processes(mesh):
+        parts, where = math.lcm(parts, jax.process_count()), "process"
+    if chains % parts:
         raise DomainError(
             f"{asked} of {chains} chains",
-            expected=f"a multiple of {mesh.shape[CHAINS]}, so that each part of the mesh has as many chains",
-            nearest=f"chains={-(-chains // mesh.shape[CHAINS]) * mesh.shape[CHAINS]}",
+            expected=f"a multiple of {parts}, so that each {where} has as many chains",
+            nearest=f"chains={-(-chains // parts) * parts}",
         )

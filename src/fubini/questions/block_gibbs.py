@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 
 from fubini.base.arrays import Data
 from fubini.errors import NoRule, listed
@@ -69,8 +70,8 @@ class BlockGibbs:
         made = fault_of_count(state.sweeps, transitions)
         return made or fault_of_numbers(state.values.values()) or first_fault(ranges)
 
-    def sampler(self, start: Mapping[str, np.ndarray], warmup: int) -> Transitions:
-        """Make the sampler whose chains begin with draws of the prior, or with given labels."""
+    def sampler(self, start: Mapping[str, np.ndarray], warmup: int, mesh: Mesh | None = None) -> Transitions:
+        """Make the sampler whose chains begin with draws of the prior, or with given labels; they may lie on a mesh."""
         plain = self.eliminated_model.model.prior
 
         def starts(key: Data, chains: int) -> Values:
@@ -82,4 +83,4 @@ class BlockGibbs:
             return values
 
         numbers = jax.tree_util.tree_map(jnp.asarray, self.eliminated_model.numbers)
-        return Transitions("gibbs", self.transition, numbers, warmup, starts)
+        return Transitions("gibbs", self.transition, numbers, warmup, starts, mesh)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from jax.core import eval_context
+from jax.sharding import Mesh
 
 from fubini.algebra.axes import aligned
 from fubini.algebra.build import index
@@ -19,7 +20,8 @@ from fubini.algebra.label_digits import is_finite
 from fubini.algebra.node import Index, Leaf, Node
 from fubini.base.arrays import Data, double_precision
 from fubini.base.distant import distant, is_distant
-from fubini.base.sharded_array import bytes_of
+from fubini.base.fingerprints import require_agreement
+from fubini.base.sharded_array import auto_mesh, bytes_of
 from fubini.compile.derive import Derivation, candidates, derived
 from fubini.compile.difference import Derived
 from fubini.compile.given_labels import free_entries, given_labels
@@ -30,6 +32,7 @@ from fubini.compile.pipeline import DIFFERENCE, PROPOSE, passes_without
 from fubini.compile.program import Assembly, Program
 from fubini.errors import DataError, DomainError, NoRule, listed
 from fubini.infer.agreement import MOST_OF_LABELS, warn_of_disagreement
+from fubini.infer.chain_placement import require_chains_axis
 from fubini.infer.checkpoint import Checkpoint
 from fubini.infer.driver import Schedule, schedule_of
 from fubini.infer.sampler import Sampler
@@ -45,7 +48,10 @@ from fubini.questions.kept_draws import Keeper, KeeperInMemory, KeeperInStore, R
 from fubini.questions.label_sweeps import LabelSweeps
 from fubini.questions.moves import OtherLatents
 
-RUN_OPTIONS = ("key", "sweeps", "chains", "warmup", "thin", "keep", "start", "fixed", "checkpoint", "store", "progress")
+RUN_OPTIONS = (
+    *("key", "sweeps", "chains", "warmup", "thin", "keep", "start", "fixed", "checkpoint", "store", "mesh"),
+    "progress",
+)
 FIXED = ("sizes", "values")  # what code may be compiled for
 
 
@@ -168,6 +174,7 @@ class LabelSampler:
         fixed: Mapping[str, Any] | Any = None,
         checkpoint: str | os.PathLike | None = None,
         store: str | os.PathLike | None = None,
+        mesh: Any = None,
         progress: bool = False,
         **options: Any,
     ) -> Any:
@@ -176,20 +183,25 @@ class LabelSampler:
         The first `warmup` sweeps are not stored; of the others every `thin`-th is, and of these the last `keep`.
         `start` gives labels to begin with, and `fixed` the entries that stay so, as a mask or as indices. With
         `checkpoint`, a path, a killed run goes on where it was. With `store`, a path, draws go into a Zarr store, and
-        are there as ArviZ data whose numbers are read when they are asked for.
+        are there as ArviZ data whose numbers are read when they are asked for. With `mesh`, chains lie along its axis
+        "chains": those of compiled loops in the processes that `fb.distributed` joins, each sweeping its share.
         """
         require_options("run", options, RUN_OPTIONS)
         require_key(key)
         schedule = schedule_of(sweeps, thin, keep, chains, warmup)
+        if mesh is not None:
+            require_chains_axis(mesh, chains, "run")
+            mesh = auto_mesh(mesh)
         begin = self._started(start or {}, chains)
         entries = self._entries(fixed)
         self._require_start(entries, begin)
-        sampler = self.sampler(warmup, begin, entries)
+        sampler = self.sampler(warmup, begin, entries, mesh)
         arrays = (*entries.values(), *begin.values())
         with self.eliminated_model.model.precision(), eval_context():
             header = {**self._run(key, schedule, sampler.warmup, arrays), "store": store is not None}
-            file = None if checkpoint is None else Checkpoint(checkpoint, header)
-            keeper = self._keeper(RunSettings(schedule, file, progress), header, store)
+            require_agreement(mesh, "gibbs(…).run(key, …)", {name: f"{part}" for name, part in header.items()})
+            file = None if checkpoint is None else Checkpoint(checkpoint, header, mesh)
+            keeper = self._keeper(RunSettings(schedule, file, progress), header, store, mesh)
             judged, drawn = keeper.draws_of(sampler, key, lambda values: values, self.eliminated_model.kept)
         warn_of_disagreement(judged.values, MOST_OF_LABELS)
         if not isinstance(keeper, KeeperInStore):
@@ -197,13 +209,15 @@ class LabelSampler:
         keeper.store.finish(method=sampler.name, eliminated=list(self.eliminated_model.eliminated))
         return open_draws(keeper.store.path)
 
-    def _keeper(self, run: RunSettings, header: Mapping[str, Any], store: str | os.PathLike | None) -> Keeper:
+    def _keeper(
+        self, run: RunSettings, header: Mapping[str, Any], store: str | os.PathLike | None, mesh: Mesh | None
+    ) -> Keeper:
         """Where the draws go."""
         if store is None:
             return KeeperInMemory(run)
         domains = self.eliminated_model.reading.domains
         numbers = sum(int(np.prod(domains[name].shape)) for name in self.eliminated_model.kept)
-        place = DrawStore(store, header, run.schedule.chains)
+        place = DrawStore(store, header, run.schedule.chains, mesh=mesh)
         return KeeperInStore(run, place, lambda drawn, block: {"posterior": drawn.values}, numbers)
 
     def sampler(
@@ -211,15 +225,16 @@ class LabelSampler:
         warmup: int | None = None,
         start: Mapping[str, np.ndarray] | None = None,
         entries: Mapping[str, np.ndarray] | None = None,
+        mesh: Mesh | None = None,
     ) -> Sampler:
         """Make what the driver runs: chains that begin with these labels, and draw these entries or all."""
         if self.blocked is not None:
-            return self.blocked.sampler(start or {}, warmup or 0)
+            return self.blocked.sampler(start or {}, warmup or 0, mesh)
         if warmup is None:
             warmup = self._warmup
         name = "gibbs" if self.options.proposal is None else "metropolis"
         entries = entries or self._entries(None)
-        return LabelSweeps(name, self.machine, self.labels, self._others(warmup), entries, start or {}, warmup)
+        return LabelSweeps(name, self.machine, self.labels, self._others(warmup), entries, start or {}, warmup, mesh)
 
     @property
     def _warmup(self) -> int:

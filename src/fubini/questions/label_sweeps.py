@@ -10,9 +10,12 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from jax.sharding import Mesh
 
 from fubini.algebra.node import Leaf
 from fubini.base.arrays import Data
+from fubini.base.fingerprints import spans_processes
+from fubini.base.processes import gathered
 from fubini.compile.machine import Machine
 from fubini.infer.nuts import fault_of_nuts
 from fubini.infer.sampler import Draw
@@ -46,7 +49,9 @@ class LabelSweeps:
         entries: Mapping[str, np.ndarray],
         start: Mapping[str, np.ndarray],
         warmup: int,
+        mesh: Mesh | None = None,
     ) -> None:
+        self.mesh = mesh
         self.name, self.warmup = name, warmup
         self.machine, self.labels, self.others = machine, labels, others
         self._twins: list[Machine] = []
@@ -80,7 +85,13 @@ class LabelSweeps:
         return {name: value + self.labels[name].first for name, value in labels.items()}
 
     def step(self, state: list[ChainState], skip: int, draws: int, thin: int) -> tuple[list[ChainState], Draw]:
-        """Sweep all chains, as many at once as there are machines; the draws are the same however many there are."""
+        """Sweep all chains, as many at once as there are machines; the draws are the same however many there are.
+
+        Of several processes each sweeps its share, and then all have all of them.
+        """
+        if spans_processes(self.mesh):
+            each = len(state) // jax.process_count()
+            state = state[jax.process_index() * each :][:each]
         machines = self._machines(len(state))
 
         def swept(one: ChainState) -> tuple[ChainState, Arrays]:
@@ -95,6 +106,8 @@ class LabelSweeps:
         with ThreadPoolExecutor(machines.qsize()) as pool:
             moved += pool.map(swept, state[alone:])
         self._is_compiled = True
+        if spans_processes(self.mesh):
+            moved = gathered(moved)
         drawn = [values for _, values in moved]
         return [one for one, _ in moved], Draw({name: np.stack([v[name] for v in drawn]) for name in drawn[0]}, {})
 

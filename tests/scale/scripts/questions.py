@@ -52,6 +52,14 @@ def regression(X):
     yield fb.dist.Normal(X @ w, jnp.sqrt(v)).named("y")
 
 
+@fb.model
+def labelled():
+    w = yield fb.dist.Dirichlet(np.ones(2)).named("w")
+    z = yield fb.dist.Categorical(w).expand([5]).named("z")
+    p = yield fb.dist.Beta(1.0, 1.0).expand([2]).named("p")
+    yield fb.dist.Bernoulli(p[z]).named("y")
+
+
 def spread(rows: Any) -> Any:
     return fb.shard(rows, mesh, "rows")
 
@@ -77,6 +85,9 @@ answers["mean"] = float(post.marginal("m").mean("m"))
 linear = regression(spread(X)).condition(y=y)
 answers["regression"] = float(linear.log_evidence())
 answers["weights"] = numbers(linear.marginal("w").mean("w"))
+labels = labelled().condition(y=np.array([0, 1, 1, 0, 1])).eliminate("w", "p").gibbs("z", engine="python")
+answers["labels"] = numbers(labels.run(jax.random.key(2), 5, 4, mesh=groups)["z"])
+answers["labels of one process"] = numbers(labels.run(jax.random.key(2), 5, 4)["z"])
 answers["resumed"] = numbers(draws(groups, checkpoint=folder / "run.npz"))
 answers["nuts"] = numbers(draws(groups))
 answers["stored"] = numbers(draws(groups, store=folder / "draws.zarr"))
@@ -90,6 +101,8 @@ differ: dict[str, Callable[[], Any]] = {
     "key": lambda: draws(groups, index),
     "draws": lambda: draws(groups, draws=6 + index),
     "key of predict": lambda: linear.predict(jax.random.key(index), "w", draws=2),
+    "key of labels": lambda: labels.run(jax.random.key(index), 5, 4, mesh=groups),
+    "chains of labels": lambda: labels.run(jax.random.key(0), 5, 3, mesh=groups),
     "question": lambda: post.log_evidence() if index else draws(groups),
 }
 answers["refused"] = {name: refused(ask) for name, ask in differ.items()}
