@@ -37,8 +37,10 @@ PROGRAMS: dict[str, tuple[str, ...]] = {  # with what makes each of them quick
     "array_compiler": ("--quick",),
     "calibration": ("--simulations", "20"),
     "chain_kernels": ("--rounds", "1", "--shapes", "8x64x3"),
+    "learning": ("--quick",),
+    "scale": ("--quick",),
 }
-SLOW = ("infer", "answers", "array_compiler", "calibration")  # left out where it should be quick
+SLOW = ("infer", "answers", "array_compiler", "calibration", "learning", "scale")  # left out where it should be quick
 
 
 def run(name: str, arguments: Sequence[str], patience: float) -> dict[str, Any]:
