@@ -191,6 +191,13 @@ def test_lengths_that_do_not_fit() -> None:
         fb.Chain(init=fb.Table([0.5, 0.3, 0.2], ("x",)), factor=longer, time="t", step={"x": "x1"}, length=64)
 
 
+def test_a_factor_of_a_length_that_devices_do_not_divide() -> None:
+    odd = fb.shard(LIKELIHOODS[:71], mesh_of(AxisType.Auto, time=8), "time")
+    for make in (fb.Table, fb.Table.from_log, fb.Array):
+        with pytest.raises(fb.FubiniError, match=r"a length that the devices divide(.|\n)*to the power 0"):
+            make(odd, ("t", "x1"))
+
+
 def test_an_axis_that_the_mesh_does_not_have() -> None:
     with pytest.raises(fb.FubiniError, match=r"axes of the mesh: 'time'(.|\n)*nearest"):
         fb.shard(LIKELIHOODS, mesh_of(AxisType.Auto, time=8), "times")

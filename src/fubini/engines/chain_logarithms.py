@@ -203,11 +203,12 @@ def evidence_and_slopes_by_logs(weights: ChainWeights) -> tuple[Evidence, ChainL
     return evidence, ChainLogs(by_first, by_moves, by_seen)
 
 
-def smoothed_by_logs(weights: ChainWeights) -> tuple[Pair, Pair]:
-    """Return α · β before the first step and after each as w and l, all of them those of the evidence together."""
+def smoothed_by_logs(weights: ChainWeights) -> tuple[Pair, Pair, Data]:
+    """Return α · β before the first step and after each as w and l, and log, where exp(log) times their sum is the
+    evidence."""
     first, _, seen = _parts(weights)
     found, evidence = _both_ways(weights)
     begin = _product(first, found.begin)
     after = _product(found.ahead, seen, found.later)
-    begin_log, log = found.begin_log + evidence.log, (found.log + evidence.log)[:, None]
-    return Pair(begin.ones, begin.logs + begin_log), Pair(after.ones, after.logs + log)
+    pairs = Pair(begin.ones, begin.logs + found.begin_log), Pair(after.ones, after.logs + found.log[:, None])
+    return *pairs, evidence.log

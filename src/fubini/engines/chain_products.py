@@ -10,6 +10,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from fubini.base import lax_loops
 from fubini.base.arrays import Data
 from fubini.engines.chain_evidence import ChainWeights
 from fubini.engines.chain_scans import FEW_STATES
@@ -46,7 +47,7 @@ def product(weights: ChainWeights) -> ChainProduct:
 
     begin = jnp.broadcast_to(jnp.eye(states, dtype=seen.dtype)[:, :, None], (states, states, count))
     xs = (seen, bound, moves) if is_moving else (seen, bound)
-    (last, least), tops = jax.lax.scan(step, (begin, jnp.ones_like(begin)), xs)
+    (last, least), tops = lax_loops.scan(step, (begin, jnp.ones_like(begin)), xs)
     safe = jnp.all(least >= 1.0) & jnp.all(last == last)
     taken = jnp.broadcast_to(moves_log, (length, moves_log.shape[1])) + seen_log + jnp.log(tops)
     return ChainProduct(last, jnp.sum(taken, axis=0), safe)

@@ -265,8 +265,9 @@ def _counts(before: Data, after: Data) -> Data:
 # -- smoothing ------------------------------------------------------------------------------------------------------
 
 
-def smoothed(weights: ChainWeights, drops_small: bool) -> tuple[Pair, Pair]:
-    """Return α · β before the first step and after each as w and l, all of them those of the evidence together."""
+def smoothed(weights: ChainWeights, drops_small: bool) -> tuple[Pair, Pair, Data]:
+    """Return α · β before the first step and after each as w and l, and log, where exp(log) times their sum is the
+    evidence: added to the logarithms of the states, it would take their digits."""
     chain = to_linear(weights)
     found = both_ways(chain)
     there, back = found.there, found.back
@@ -274,14 +275,15 @@ def smoothed(weights: ChainWeights, drops_small: bool) -> tuple[Pair, Pair]:
     def scaled(forth: Data, later: Data, scale: Data) -> Pair:
         ones, logs, *_ = gauged(Scaled(later, jnp.zeros_like(later)))
         is_lost = scale == 0
-        log = jnp.where(is_lost, 0.0, jnp.log(jnp.where(is_lost, 1.0, scale)) + there.evidence.log)
+        log = jnp.where(is_lost, 0.0, jnp.log(jnp.where(is_lost, 1.0, scale)))
         log, is_lost = (jnp.expand_dims(data, -2) for data in (log, is_lost))
         return Pair(jnp.where(is_lost, 0.0, forth * ones), logs + log)
 
-    def in_linear_weights() -> tuple[Pair, Pair]:
+    def in_linear_weights() -> tuple[Pair, Pair, Data]:
         assert there.ahead is not None
         begin = scaled(chain.weights.first, back.begin, found.begin_scale)
-        return begin, scaled(there.ahead * chain.weights.seen, back.later, found.scale)
+        after = scaled(there.ahead * chain.weights.seen, back.later, found.scale)
+        return begin, after, there.evidence.log
 
     if drops_small:
         return in_linear_weights()

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fubini.base.arrays import Data, as_floats, is_jax, is_traced, namespace, require
+from fubini.base.distant import require_own_length
 from fubini.base.domains import Bint, Domain, Real, merge_inputs
 from fubini.base.names import Name, as_names
 from fubini.base.semirings import Semiring, sum_product
@@ -57,6 +58,7 @@ class Table(Factor):
     mark: Exactness = static_field()
 
     def __init__(self, weights: Data, names: Axes = ()) -> None:
+        require_own_length(weights, "fb.Table")
         weights = as_floats(weights)
         inputs = _axes(weights, names)
         if type(weights) is not np.ndarray or not _all_between(weights, 0.0, sys.float_info.max):
@@ -72,6 +74,7 @@ class Table(Factor):
         >>> Table.from_log([0.0, -1000.0], ("a",)).max("a")
         1
         """
+        require_own_length(log_weights, "fb.Table.from_log")
         logs = as_floats(log_weights)
         inputs = _axes(logs, names)
         ok = logs < np.inf

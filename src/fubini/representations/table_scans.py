@@ -32,9 +32,10 @@ def evidence_by_scans(chain: LaidOutChain) -> Table:
 
 
 def smoothed_by_scans(chain: LaidOutChain) -> SmoothedStates:
-    """The weights of the states after each step and of the first, all of them those of the evidence together."""
-    first, after = smoothed(chain.weights(), chain.steps.drops_small)
-    return SmoothedStates(chain.states_in_time(*after), chain.states(*first))
+    """The weights of the states after each step and of the first, all of one sum, and the scale of the evidence."""
+    first, after, log = smoothed(chain.weights(), chain.steps.drops_small)
+    scale = chain.sequences(jnp.ones_like(log), log)
+    return SmoothedStates(chain.states_in_time(*after), chain.states(*first), scale=scale)
 
 
 def product_by_scans(steps: Steps, layout: TableLayout) -> Products | None:

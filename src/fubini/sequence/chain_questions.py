@@ -172,7 +172,9 @@ def smoothed(
     if found is None:
         after, before = generally()
     elif found.safe is None:
-        after, before, _ = found
+        after, before, _, scale = found
+        if outline.globals and scale is not None:
+            after, before = joined([after, scale]), joined([before, scale])
     else:
         after, before = if_in_range(found.safe, lambda: (found.after, found.first), settled_in_order)
     last = rename(finish(outline, after, kept, layout), outline.links.to_after)

@@ -92,7 +92,7 @@ def mesh_notes(split: Split | None) -> list[str]:
     notes = []
     for name, axes in split.names:
         parts, along = split.parts(name), " and ".join(map(repr, axes))
-        where = f"{name} along {along} of the mesh, on {parts} devices"
+        where = f"{name} along {along} of the mesh, on {parts} device{'s' * (parts != 1)}"
         if name == split.time:
             notes.append(f"{where}: products of stretches are gathered, once a question; each device sweeps its own")
         else:

@@ -56,12 +56,14 @@ class Products(NamedTuple):
 class SmoothedStates(NamedTuple):
     """Weights given everything: of the state after each step, over time, and of the state before the first.
 
-    `safe` says whether all of it was in range, where that is open.
+    `safe` says whether all of it was in range, where that is open; `scale` is what they are to be multiplied by, a
+    constant of each sequence, which matters where global variables tell sequences apart.
     """
 
     after: Factor
     first: Factor
     safe: Data | None = None
+    scale: Factor | None = None
 
 
 class PairMoments(NamedTuple):
