@@ -100,3 +100,17 @@ def test_data_over_two_meshes() -> None:
     model = line(fb.shard(ROWS, AUTO, "rows")).condition(y=fb.shard(ROWS, other, "rows"))
     with pytest.raises(fb.FubiniError, match="data over two meshes"):
         model.log_evidence()
+
+
+def test_numbers_of_arguments_are_looked_at_where_an_answer_is_none() -> None:
+    @fb.model
+    def line(x):
+        w = yield fb.dist.Normal(0.0, 1.0)
+        y = yield fb.dist.Normal(w * x, 1.0)
+
+    x = ROWS.copy()
+    x[5_000] = np.nan
+    post = line(fb.shard(x, AUTO, "rows")).condition(y=fb.shard(ROWS, AUTO, "rows"))
+    with pytest.raises(fb.FubiniError, match="has NaN at row 5,000, in shard 5 of 8") as error:
+        post.log_evidence()
+    assert "left out before they are placed" in str(error.value)

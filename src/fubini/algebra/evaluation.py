@@ -88,11 +88,15 @@ class Evaluation:
         return Axes(self.xp.arange(i.size), (i,))
 
     def _get(self, this: Node) -> Axes:
+        return self.entries(this)
+
+    def entries(self, this: Node, is_as_held: bool = False) -> Axes:
+        """Entries of an array, in the precision in force or as it is held."""
         leaf, *at = this.args
         array = self.xp.asarray(self.arrays[leaf])
         if self.xp is np:
             array = array.astype(float, copy=False)
-        elif leaf.role == "data":
+        elif leaf.role == "data" and not is_as_held:
             array = in_force(array)
         if all(part.kind == "index" for part in at) and len(set(at)) == len(at):
             axes = tuple(part.args[0] for part in at)

@@ -81,9 +81,10 @@ class Rows:
 
     def triangle(self) -> Data:
         """U of [A b] = Q U, of a problem without a frame: of rows over devices, that of the triangles of each."""
+        parts = self._parts(is_narrow=True)
         if self.spread is None:
-            return self._triangle_of_blocks(self._parts())
-        scales, offset, slopes = self._parts()
+            return self._triangle_of_blocks(parts)
+        scales, offset, slopes = parts
         shared = [columns for columns, _ in slopes if columns.ndim == 1]  # the same in each row
         own = [columns for columns, _ in slopes if columns.ndim > 1]
 
@@ -98,7 +99,7 @@ class Rows:
 
     def _triangle_of_blocks(self, parts: Parts) -> Data:
         """U of rows that may lie on devices in a way that is not known yet: that of triangles of as many blocks."""
-        blocks = count_devices() if is_traced(parts.scales, parts.offset) else 1
+        blocks = count_devices() if is_traced(parts.offset, *(numbers for _, numbers in parts.slopes)) else 1
         if blocks == 1:
             return self._triangle(parts)
 
@@ -119,7 +120,7 @@ class Rows:
 
         def step(U: Data, place: Data) -> tuple[Data, None]:
             start = xp.minimum(place * size, count - size)
-            here = parts.between(start, size)
+            here = parts.between(start, size).widened(U.dtype)
             is_new = start + xp.arange(size) >= place * size
             matrix, right = self._dense(here._replace(scales=xp.where(is_new, here.scales, 0.0)))
             rows = xp.concatenate([U, xp.concatenate([matrix, right[:, None]], axis=1)])
@@ -129,13 +130,32 @@ class Rows:
         places = xp.arange(-(-count // size))
         return scanned(step if xp is np else recomputed(step, prevent_cse=False), empty, places)[0]
 
-    def _parts(self) -> Parts:
-        """The entries of the rows that are not zero by construction."""
+    def _parts(self, is_narrow: bool = False) -> Parts:
+        """The entries of the rows that are not zero by construction; data in the width that they are held in, if so."""
         scales = self._over(self.evaluation.root_of(self.factors))
         for i, at in self.gathered:
             scales = scales * self._over(Axes(((at.data >= 0) & (at.data < i.size)).astype(float), at.of))
         offset = self._over(self.evaluation.of(self.offset))
-        return Parts(scales, offset, tuple(self._slope(*self.evaluation.opened(slope)) for slope in self.slopes))
+        slopes = [self.evaluation.opened(slope) for slope in self.slopes]
+        parts = Parts(scales, offset, tuple(self._slope(*slope) for slope in slopes))
+        if not is_narrow:
+            return parts
+        numbers = (
+            self._as_held(entry.args[2], n, inner) for (inner, entry), (_, n) in zip(slopes, parts.slopes, strict=True)
+        )
+        held = tuple(zip((columns for columns, _ in parts.slopes), numbers, strict=True))
+        if not self.factors and not self.gathered:
+            scales = self.evaluation.xp.ones(scales.shape, np.int8)
+        return Parts(scales, self._as_held(self.offset, offset), held)
+
+    def _as_held(self, part: Node, numbers: Data, inner: tuple[Index, ...] = ()) -> Data:
+        """Entries of an array, or less these, as it holds them: wider copies of all rows would be large."""
+        sign, arrays = 1.0, self.evaluation.arrays
+        if part.kind == "add" and len(part.args) == 1 and abs(part.args[0][1]) == 1:
+            part, sign = part.args[0]
+        if part.kind != "get" or part.args[0].role != "data" or np.dtype(arrays[part.args[0]].dtype).kind != "f":
+            return numbers
+        return sign * self._over(self.evaluation.entries(part, is_as_held=True), inner).reshape(numbers.shape)
 
     def _slope(self, inner: tuple[Index, ...], entry: Node) -> tuple[Data, Data]:
         """Columns and what stands in them; columns that are the same in every row have no axis of rows."""
@@ -171,6 +191,11 @@ class Parts(NamedTuple):
             (c if c.ndim == 1 else taken_from(c, start, size), taken_from(n, start, size)) for c, n in self.slopes
         )
         return Parts(taken_from(self.scales, start, size), taken_from(self.offset, start, size), tuple(slopes))
+
+    def widened(self, dtype: np.dtype) -> Parts:
+        """All in the precision of the computation."""
+        slopes = tuple((columns, numbers.astype(dtype)) for columns, numbers in self.slopes)
+        return Parts(self.scales.astype(dtype), self.offset.astype(dtype), slopes)
 
     def blocks(self, count: int) -> tuple[Parts, Parts]:
         """Rows of a problem without a frame as so many blocks, with rows of zeros at the end; and which have blocks."""

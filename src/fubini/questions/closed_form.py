@@ -15,7 +15,7 @@ from fubini.algebra.features import require_convergent
 from fubini.algebra.node import Index, Node
 from fubini.algebra.node_notation import written
 from fubini.base.arrays import Data, is_traced
-from fubini.base.distant import is_distant
+from fubini.base.distant import DistantArray, distant, flatten
 from fubini.bridge.indexed_density import Disintegration
 from fubini.errors import DataError, Intractable, listed
 from fubini.models.eliminated_model import EliminatedModel
@@ -62,11 +62,28 @@ def with_mass(disintegration: Disintegration, model: FlatModel, make: Callable[[
     return jax.tree_util.tree_map(marked, make())
 
 
+def _require_distant_numbers(joint: Flavour, record: DistantArray) -> None:
+    """The same of an array that stays where it is."""
+    wrong = None if record.dtype.kind != "f" or record.range.is_finite else record.first_outside(_is_number)
+    if wrong is not None:
+        raise DataError(
+            f"an answer of {joint}",
+            expected="numbers in the data and arguments of the model",
+            nearest=f"{record} has NaN at {record.at(wrong[0])}",
+            advice="rows that are missing are left out before they are placed: fb.shard(x[rows], mesh, …)",
+        )
+
+
+def _is_number(array: Data) -> Data:
+    return ~jnp.isnan(array)
+
+
 def require_numbers(joint: Flavour) -> None:
     """Where an answer is not a number, say so if what the model reads is not either."""
-    for leaf in jax.tree_util.tree_leaves(joint):
-        if is_distant(leaf):
-            continue  # which was looked at where it is
+    for leaf in flatten(joint)[0]:
+        if (record := distant(leaf)) is not None:
+            _require_distant_numbers(joint, record)
+            continue
         array = np.asarray(leaf)
         if array.dtype.kind == "f" and np.isnan(array).any():
             place = tuple(int(axis[0]) for axis in np.nonzero(np.isnan(array)))
