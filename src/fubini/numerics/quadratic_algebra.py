@@ -184,12 +184,8 @@ def multiplied_out(quadratic: Quadratic, sizes: Mapping[Name, int]) -> Shifted:
     log, log_names = _summed(averaged.log, averaged.log_names, stacking)
     rows = averaged.rest.rows * math.prod(stacking.values())
     v, _, M, *_ = averaged.rest
-    if rows > most_rows(v, M) and (is_jax(v) or is_jax(M)):
-        rest, more, more_names = canonical(averaged.rest)
-        more, more_names = _summed(more, more_names, stacking)
-        rest = _summed_out(rest, stacking)
-    else:
-        rest, more, more_names = compressed(_rows_of_plates(averaged.rest, stacking))
+    is_many = rows > most_rows(v, M) and (is_jax(v) or is_jax(M))
+    rest, more, more_names = (canonical if is_many else compressed)(_rows_of_plates(averaged.rest, stacking))
     return Shifted(rest, *by_name(plus, (_as_data(log), log_names, 0), (_as_data(more), more_names, 0)))
 
 
