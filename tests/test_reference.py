@@ -63,6 +63,7 @@ INSIDE = frozenset(
         *("degree",),  # of an op
         *("batch_domains", "batched_over", "evidence_rows", "position", "value_at", "weights_of_nodes"),  # of a circuit
         *("drawing", "lines"),  # of a graph
+        *("entries", "facts", "first_outside", "is_of_jax", "known", "placed"),  # of a stream
         *("require", "rows", "tree_flatten", "tree_unflatten"),
     )
 )
