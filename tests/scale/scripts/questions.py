@@ -13,10 +13,6 @@ import numpy as np
 import fubini as fb
 from tests.scale.scripts.logistic_run import X, Y, draws
 
-jax.config.update("jax_enable_x64", True)
-here = fb.distributed()
-mesh, groups = jax.make_mesh((8,), ("rows",)), jax.make_mesh((2, 4), ("chains", "rows"))
-folder = Path(sys.argv[1])
 read: list[int] = []
 
 
@@ -60,10 +56,6 @@ def labelled():
     yield fb.dist.Bernoulli(p[z]).named("y")
 
 
-def spread(rows: Any) -> Any:
-    return fb.shard(rows, mesh, "rows")
-
-
 def numbers(x: Any) -> Any:
     return np.asarray(x).tolist()
 
@@ -76,35 +68,47 @@ def refused(ask: Callable[[], Any]) -> str:
     return "answered"
 
 
-answers: dict[str, Any] = {"place": [here.index, here.count]}
-y = spread(Rows(Y))
-answers["rows read"] = sorted(read)
-post = normal(len(Y)).condition(y=y)
-answers["normal"] = float(post.log_evidence())
-answers["mean"] = float(post.marginal("m").mean("m"))
-linear = regression(spread(X)).condition(y=y)
-answers["regression"] = float(linear.log_evidence())
-answers["weights"] = numbers(linear.marginal("w").mean("w"))
-labels = labelled().condition(y=np.array([0, 1, 1, 0, 1])).eliminate("w", "p").gibbs("z", engine="python")
-answers["labels"] = numbers(labels.run(jax.random.key(2), 5, 4, mesh=groups)["z"])
-answers["labels of one process"] = numbers(labels.run(jax.random.key(2), 5, 4)["z"])
-answers["resumed"] = numbers(draws(groups, checkpoint=folder / "run.npz"))
-answers["nuts"] = numbers(draws(groups))
-answers["stored"] = numbers(draws(groups, store=folder / "draws.zarr"))
+def write_answers(here: fb.Processes, folder: Path) -> None:
+    """All answers of this process."""
+    mesh, groups = jax.make_mesh((8,), ("rows",)), jax.make_mesh((2, 4), ("chains", "rows"))
 
-# What differs between processes; each of these is an error in all of them, after which they go on together.
-index = here.index
-differ: dict[str, Callable[[], Any]] = {
-    "shape": lambda: spread(Y[: 399 - 8 * index]),
-    "model": lambda: with_scale(1.0 + index)(len(Y)).condition(y=y).log_evidence(),
-    "data": lambda: regression(X + index).condition(y=y).log_evidence(),
-    "key": lambda: draws(groups, index),
-    "draws": lambda: draws(groups, draws=6 + index),
-    "key of predict": lambda: linear.predict(jax.random.key(index), "w", draws=2),
-    "key of labels": lambda: labels.run(jax.random.key(index), 5, 4, mesh=groups),
-    "chains of labels": lambda: labels.run(jax.random.key(0), 5, 3, mesh=groups),
-    "question": lambda: post.log_evidence() if index else draws(groups),
-}
-answers["refused"] = {name: refused(ask) for name, ask in differ.items()}
-answers["normal again"] = float(normal(len(Y)).condition(y=y).log_evidence())
-(folder / f"answers-{index}.json").write_text(json.dumps(answers))
+    def spread(rows: Any) -> Any:
+        return fb.shard(rows, mesh, "rows")
+
+    answers: dict[str, Any] = {"place": [here.index, here.count]}
+    y = spread(Rows(Y))
+    answers["rows read"] = sorted(read)
+    post = normal(len(Y)).condition(y=y)
+    answers["normal"] = float(post.log_evidence())
+    answers["mean"] = float(post.marginal("m").mean("m"))
+    linear = regression(spread(X)).condition(y=y)
+    answers["regression"] = float(linear.log_evidence())
+    answers["weights"] = numbers(linear.marginal("w").mean("w"))
+    labels = labelled().condition(y=np.array([0, 1, 1, 0, 1])).eliminate("w", "p").gibbs("z", engine="python")
+    answers["labels"] = numbers(labels.run(jax.random.key(2), 5, 4, mesh=groups)["z"])
+    answers["labels of one process"] = numbers(labels.run(jax.random.key(2), 5, 4)["z"])
+    answers["resumed"] = numbers(draws(groups, checkpoint=folder / "run.npz"))
+    answers["nuts"] = numbers(draws(groups))
+    answers["stored"] = numbers(draws(groups, store=folder / "draws.zarr"))
+
+    # What differs between processes; each of these is an error in all of them, after which they go on together.
+    index = here.index
+    differ: dict[str, Callable[[], Any]] = {
+        "shape": lambda: spread(Y[: 399 - 8 * index]),
+        "model": lambda: with_scale(1.0 + index)(len(Y)).condition(y=y).log_evidence(),
+        "data": lambda: regression(X + index).condition(y=y).log_evidence(),
+        "key": lambda: draws(groups, index),
+        "draws": lambda: draws(groups, draws=6 + index),
+        "key of predict": lambda: linear.predict(jax.random.key(index), "w", draws=2),
+        "key of labels": lambda: labels.run(jax.random.key(index), 5, 4, mesh=groups),
+        "chains of labels": lambda: labels.run(jax.random.key(0), 5, 3, mesh=groups),
+        "question": lambda: post.log_evidence() if index else draws(groups),
+    }
+    answers["refused"] = {name: refused(ask) for name, ask in differ.items()}
+    answers["normal again"] = float(normal(len(Y)).condition(y=y).log_evidence())
+    (folder / f"answers-{index}.json").write_text(json.dumps(answers))
+
+
+if __name__ == "__main__":
+    jax.config.update("jax_enable_x64", True)
+    write_answers(fb.distributed(), Path(sys.argv[1]))
