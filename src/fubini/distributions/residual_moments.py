@@ -16,6 +16,14 @@ from fubini.distributions.blueprint import Blueprint
 from fubini.distributions.power import PowerDistribution
 from fubini.distributions.summary_statistics import compute_covariance, compute_mean
 
+# Values of these are labels, or add up to a number: they have no mean, or no covariance with an inverse.
+WITHOUT_MOMENTS = ("Categorical", "OneHot", "OrderedLogistic", "Delta", "Multinomial", "DirichletMultinomial")
+
+
+def has_moments(blueprint: Blueprint) -> bool:
+    """Whether a mean and a covariance say something of the family."""
+    return not blueprint.family.startswith(WITHOUT_MOMENTS)
+
 
 class ResidualMoments:
     """value − E x, Cov x and the power of each entry, flat and end to end, of a distribution over these leaves."""

@@ -66,5 +66,6 @@ BERNOULLI = register(
         summand=lambda p: Summand("Binomial", {"total_count": ONE}, {"probs": probability(p)}),
         is_enumerated=True,
         mode=lambda p: less(const(0.5), probability(p)),
+        degree=(1, False),
     )
 )

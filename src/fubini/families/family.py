@@ -75,6 +75,7 @@ class Family:
     )
     is_possible: Density | None = None  # the test of values that their domain allows, and the support does not
     has_marginals: bool = False  # the density of the entries that are present is known
+    degree: tuple[int, bool] | None = None  # of log p, a polynomial in the value, and whether entries are multiplied
     is_enumerated: bool = False  # few values of a draw are summed over one by one
     is_read: bool = True  # models with this family are read in index notation
 

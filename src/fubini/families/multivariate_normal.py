@@ -178,5 +178,6 @@ MULTIVARIATE_NORMAL = register(
         derived=derived,
         structured=log_density_of_structure,
         has_marginals=True,
+        degree=(2, True),
     )
 )

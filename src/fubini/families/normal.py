@@ -70,5 +70,6 @@ NORMAL = register(
         mode=lambda p: p["loc"],
         finite_needs=lambda p: (power(p["scale"], -2.0),),
         equation="∫ exp(−½ p (x − m)²) dx = √(2π/p)",
+        degree=(2, False),
     )
 )

@@ -46,5 +46,6 @@ POISSON = register(
         log_tail=lambda p, low: gamma_mass(low, ZERO, p["rate"]),
         mode=lambda p: call("floor", p["rate"]),
         equation="Σ λᵏ/k! = e^λ",
+        degree=(1, False),  # but for log x!, in which there is no rate
     )
 )

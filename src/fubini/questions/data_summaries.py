@@ -17,22 +17,13 @@ from fubini.base.domains import Bint
 from fubini.distributions.density import Density, Distribution
 from fubini.factors.promotion import promoted
 from fubini.factors.table import Table
+from fubini.families.family import read_family
 from fubini.numerics.named_axes import align
 from fubini.sequence.links import fixed_bound
 from fubini.terms.factor import Factor
 from fubini.terms.value import Array, Value, to_value
 
 POINT = fixed_bound("point")
-
-# The degree of log p in y, and whether products of different entries of y occur in it.
-DEGREES = {
-    "Normal": (2, False),
-    "MultivariateNormal": (2, True),
-    "Bernoulli": (1, False),
-    "BernoulliProbs": (1, False),
-    "BernoulliLogits": (1, False),
-    "Poisson": (1, False),  # but for log y!
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +55,8 @@ def summary_of(term: Factor) -> Summary | None:
         return None
     names = tuple(term.value.inputs)
     distribution, mask = _unmasked(term.distribution)
-    known = DEGREES.get(_base(distribution).family)
+    record = read_family(_base(distribution).family)
+    known = None if record is None else record.degree
     if known is None or not names or set(names) & set(distribution.inputs):
         return None
     counted = _over_data(mask, term.value)

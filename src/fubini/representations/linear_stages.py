@@ -17,7 +17,7 @@ from fubini.base.domains import Bint, Domain
 from fubini.base.names import Bound, Name
 from fubini.distributions.blueprint import LogProbability
 from fubini.distributions.density import Density
-from fubini.distributions.residual_moments import residual_moments, size_of
+from fubini.distributions.residual_moments import has_moments, residual_moments, size_of
 from fubini.errors import Intractable, listed
 from fubini.factors.fallbacks import combined
 from fubini.factors.gaussian import Gaussian
@@ -38,7 +38,6 @@ from fubini.terms.factor import Factor, Weight
 from fubini.terms.value import Apply, Array, Value, apply, to_array
 
 POINT = Bound("sigma point")
-WITHOUT_MEAN = ("Categorical", "OneHot", "OrderedLogistic", "Delta", "Multinomial", "DirichletMultinomial")
 
 Fit = Callable[[Callable[[Data], Residuals], Normal], LinearFit]
 
@@ -306,7 +305,7 @@ def _of_log(log: Value) -> Value | None:
 
 
 def _moments(blueprint: Any, args: Sequence[Value]) -> Value | None:
-    if blueprint.family.startswith(WITHOUT_MEAN):
+    if not has_moments(blueprint):
         return None
     try:
         return apply(residual_moments(blueprint), *args)

@@ -21,7 +21,6 @@ from fubini.base.semirings import Semiring, sum_product
 from fubini.eliminate.forward import read
 from fubini.errors import EngineError, listed
 from fubini.factors.carry import Advance, CarryLayout, lightened, settled
-from fubini.factors.gaussian import Gaussian
 from fubini.factors.tally import Conversion, note, repeated, tallied
 from fubini.numerics.in_range import if_in_range
 from fubini.numerics.named_axes import align
@@ -262,8 +261,8 @@ def moment_axes(outline: SequenceOutline, start: Sequence[Factor], terms: Sequen
 
 def moments_of(factor: Factor, states: Sequence[Name], names: Sequence[Name]) -> tuple[Array, Array]:
     """Mean and covariance of states, over names in this order."""
-    assert isinstance(factor, Gaussian), "moments are of real states"
-    known, sizes = factor.conditional(*states), {name: factor.inputs[name] for name in names}
+    normal: Any = factor  # its states are real
+    known, sizes = normal.conditional(*states), {name: factor.inputs[name] for name in names}
     shape, size = tuple(domain.extent for domain in sizes.values()), known.mean.shape[-1]
     mean = jnp.broadcast_to(align(known.mean, known.mean_names, names, 1), (*shape, size))
     covariance = jnp.broadcast_to(align(known.covariance, known.names, names, 2), (*shape, size, size))
