@@ -140,7 +140,12 @@ class EliminatedModel(Shown):
 
     @property
     def is_distant(self) -> bool:
-        """Whether some of its numbers stay where they are, over several devices say."""
+        """Whether some of its numbers stay where they are, over several devices say.
+
+        >>> model = fb.JointNamed(dict(m=fb.dist.Normal(0.0, 1.0), y=lambda m: fb.dist.Normal(m, 1.0)))
+        >>> model.condition(y=1.0).eliminate("m").is_distant
+        False
+        """
         return is_distant(*self.reading.reader.known.values())
 
     @cached_property

@@ -33,7 +33,7 @@ from fubini.models.paths import flat
 from fubini.models.printed_observations import observed_form
 from fubini.models.questions import Questions
 from fubini.models.sample import Choice, Deterministic, Flowing, Given, Run
-from fubini.models.site_graph import Graph
+from fubini.models.site_graph import Graph, graph_of
 from fubini.models.statements import statements
 from fubini.show.printed_form import Block, Shown, Words
 from fubini.terms.name_axis import name_axis
@@ -101,7 +101,7 @@ class Joint(Questions, Shown):
         m ~ Normal(0, 1)
         x ~ Normal(m, 1)
         """
-        return Graph.of_outline(self.outline, partial(statements, self))
+        return graph_of(self.outline, partial(statements, self))
 
     def bijector(self) -> Bijector:
         """The map from unconstrained numbers to values, site by site; discrete sites are unchanged.

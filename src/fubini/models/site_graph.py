@@ -31,12 +31,6 @@ class Graph(Shown, Mapping[str, tuple[str, ...]]):
     ) -> None:
         self.parents, self.kinds, self.statements = dict(parents), dict(kinds), statements
 
-    @classmethod
-    def of_outline(cls, outline: Outline, statements: Callable[[], Mapping[str, str]]) -> Graph:
-        """The graph of a model's sites."""
-        parents = {site.name: outline.parents.get(site.name, ()) for site in outline.sites}
-        return cls(parents, {site.name: site.kind for site in outline.sites}, statements)
-
     def __getitem__(self, name: str) -> tuple[str, ...]:
         return self.parents[name]
 
@@ -187,3 +181,9 @@ def _dot_name(name: str) -> str:
 
 def _dot_style(kind: str) -> str:
     return {"observed": " [style=filled]", "deterministic": " [style=dashed]", "weight": " [shape=box]"}.get(kind, "")
+
+
+def graph_of(outline: Outline, statements: Callable[[], Mapping[str, str]]) -> Graph:
+    """The graph of a model's sites."""
+    parents = {site.name: outline.parents.get(site.name, ()) for site in outline.sites}
+    return Graph(parents, {site.name: site.kind for site in outline.sites}, statements)

@@ -220,6 +220,14 @@ class Chain:
         """The evidence, means and covariances of neighbouring real states given everything, and the names of the axes.
 
         It is what expectation–maximisation asks for; `smooth()` and its `pairs` are the same as factors.
+
+        >>> x, x_next = fb.Variable("x", fb.Real), fb.Variable("x_next", fb.Real)
+        >>> step = fb.dist.Normal(x, 1.0)("x_next") * fb.dist.Normal(x_next, 1.0)(fb.Array([1.0, 2.0], ("t",)))
+        >>> chain = Chain(init=fb.dist.Normal(0.0, 1.0)("x"), factor=step, time="t", step={"x": "x_next"})
+        >>> moments, axes = chain.pair_moments()
+        >>> axes, np.round(moments.mean, 3)
+        (('t',), array([[0.5, 1. ],
+               [1. , 1.5]]))
         """
         self._require_pairs()
         if (recast := interpret(RECAST, self)) is not None:
