@@ -13,7 +13,6 @@ import jax
 import numpy as np
 
 from fubini.base.arrays import Data, is_jax, is_traced
-from fubini.errors import DomainError
 
 Find = TypeVar("Find", bound="Callable[[Any], DistantArray | None]")
 Test = Callable[[Any], Any]  # which entries of an array are right, by jax.numpy or NumPy
@@ -113,15 +112,9 @@ def is_distant(*arrays: Any) -> bool:
     return any(distant(array) is not None for array in arrays)
 
 
-def require_own_length(data: Any, asked: str) -> None:
-    """Raise where an array is padded to fill devices, or past memory: a factor would fetch it."""
-    if isinstance(data, DistantArray):
-        raise DomainError(
-            f"{asked} of {data!r}",
-            expected="an array of JAX or NumPy: of a length that the devices divide, where it lies on a mesh",
-            advice="fill it up to such a length, and raise what does not count to the power 0: "
-            "factor ** fb.Array(present, names); models take arrays of any length as data",
-        )
+def own_entries(data: Any) -> Data:
+    """The data of a factor: an array over a mesh without what fills devices up; one past memory raises."""
+    return data.__jax_array__() if isinstance(data, DistantArray) else data  # type: ignore[attr-defined]
 
 
 def is_of_jax(data: Any) -> bool:

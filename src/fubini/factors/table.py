@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fubini.base.arrays import Data, as_floats, is_jax, is_traced, namespace, require
-from fubini.base.distant import require_own_length
+from fubini.base.distant import own_entries
 from fubini.base.domains import Bint, Domain, Real, merge_inputs
 from fubini.base.names import Name, as_names
 from fubini.base.semirings import Semiring, sum_product
@@ -58,8 +58,7 @@ class Table(Factor):
     mark: Exactness = static_field()
 
     def __init__(self, weights: Data, names: Axes = ()) -> None:
-        require_own_length(weights, "fb.Table")
-        weights = as_floats(weights)
+        weights = as_floats(own_entries(weights))
         inputs = _axes(weights, names)
         if type(weights) is not np.ndarray or not _all_between(weights, 0.0, sys.float_info.max):
             ok = (weights >= 0) & (weights < np.inf)
@@ -74,8 +73,7 @@ class Table(Factor):
         >>> Table.from_log([0.0, -1000.0], ("a",)).max("a")
         1
         """
-        require_own_length(log_weights, "fb.Table.from_log")
-        logs = as_floats(log_weights)
+        logs = as_floats(own_entries(log_weights))
         inputs = _axes(logs, names)
         ok = logs < np.inf
         (logs,) = require(ok, lambda: _bad_weights(logs, ok, inputs, "log-weight"), logs)

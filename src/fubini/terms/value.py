@@ -16,7 +16,7 @@ import numpy as np
 
 from fubini.base import ops
 from fubini.base.arrays import Data, as_integers, cached_for_precision, is_traced, namespace, owned, require
-from fubini.base.distant import require_own_length
+from fubini.base.distant import own_entries
 from fubini.base.domains import Bint, Domain, Integer, Real, merge_inputs
 from fubini.base.interpretations import current
 from fubini.base.names import Bound, Name, as_names
@@ -203,8 +203,7 @@ class Array(Value):
     mark: Exactness = static_field()
 
     def __init__(self, data: Data, names: Sequence[Name] = (), domain: Domain | None = None) -> None:
-        require_own_length(data, "fb.Array")
-        array, names = owned(data), as_names(names, "axes")
+        array, names = owned(own_entries(data)), as_names(names, "axes")
         if len(set(names)) != len(names):
             raise NameClash(f"an Array with axes {listed(names)}", expected="different names")
         if array.ndim < len(names):
