@@ -12,6 +12,7 @@ import numpy as np
 import fubini as fb
 from fubini import dist
 from fubini import measures as m
+from fubini.models.assignments import Assignment
 from fubini.models.container import struct
 from fubini.models.joint import DensityParts, SampledDistributions, Weighted
 from fubini.questions.compare import Comparison
@@ -323,6 +324,16 @@ def propagation() -> Any:
 def fitted() -> Any:
     model = fb.JointNamed(dict(x=dist.Normal(fb.param(np.zeros(MANY)), 1.0)))
     return Fitted(model.condition(x=np.zeros(MANY)), np.linspace(-1e4, -1e3, 10**5))
+
+
+@large
+def assignment() -> Any:
+    return Assignment({f"v{k}": "present" for k in range(1_000)}, -400.0)
+
+
+@large
+def stream() -> Any:
+    return fb.Stream(np.zeros(MANY), rows=MANY)
 
 
 @large

@@ -10,6 +10,7 @@ import numpy as np
 import fubini as fb
 from fubini import dist
 from fubini import measures as m
+from fubini.models.assignments import Assignment
 from fubini.models.container import struct
 from fubini.models.joint import DensityParts, SampledDistributions, Weighted
 from fubini.questions.draws import Draws
@@ -196,6 +197,26 @@ def rank_tests() -> Any:
 @instance
 def limits() -> Any:
     return fb.io.Limits(variables=10)
+
+
+@instance
+def assignment() -> Any:
+    return Assignment({"rain": "wet", "grass": "lush"}, float(np.log(0.25)))
+
+
+@instance
+def stream() -> Any:
+    return fb.Stream(np.zeros((1_000, 3)), rows=1_000)
+
+
+@instance
+def processes() -> Any:
+    return fb.Processes(0, 2)
+
+
+@instance
+def linearized() -> Any:
+    return fb.linearize(iterations=3)
 
 
 @instance

@@ -174,7 +174,7 @@ class OfChain(_OfFactors):
             return super().expect()
         groups = self.groups
         links = self.chain.links
-        known, axes = self._over(groups).pair_moments()
+        known, axes = self._over(groups)._pair_moments()
         before, after = (
             [(name, math.prod(self.chain.domains[name].shape)) for name in own] for own in (links.before, links.after)
         )

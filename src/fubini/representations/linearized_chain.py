@@ -78,9 +78,9 @@ class LinearizedChain:
         """Neighbouring states given everything."""
         return self._ask(Chain.smooth_pairs)
 
-    def pair_moments(self) -> Any:
+    def _pair_moments(self) -> Any:
         """Moments of neighbouring states given everything."""
-        return self._ask(Chain.pair_moments)
+        return self._ask(Chain._pair_moments)
 
     def argmax(self) -> dict[Name, Data]:
         """The most probable path of the linear steps."""
@@ -141,7 +141,7 @@ class LinearizedChain:
 
     def _moments(self, chain: Chain) -> tuple[tuple[Data, Data], tuple[Data, Data]]:
         """Means and covariances given everything: of the state before the first step, and of both of each step."""
-        moments, names = chain.pair_moments()
+        moments, names = chain._pair_moments()
         time, *batch = (chain.time, *batch_of(chain))
         both = (moments.mean, moments.covariance)
         first = tuple(align(data, names[1:], batch, k) for data, k in zip(moments.first, (1, 2), strict=True))

@@ -216,22 +216,14 @@ class Chain:
             return recast.smooth_pairs()
         return self._tagged(self._run(questions.smoothed_pairs))
 
-    def pair_moments(self) -> tuple[PairMoments, tuple[Name, ...]]:
+    def _pair_moments(self) -> tuple[PairMoments, tuple[Name, ...]]:
         """The evidence, means and covariances of neighbouring real states given everything, and the names of the axes.
 
         It is what expectation–maximisation asks for; `smooth()` and its `pairs` are the same as factors.
-
-        >>> x, x_next = fb.Variable("x", fb.Real), fb.Variable("x_next", fb.Real)
-        >>> step = fb.dist.Normal(x, 1.0)("x_next") * fb.dist.Normal(x_next, 1.0)(fb.Array([1.0, 2.0], ("t",)))
-        >>> chain = Chain(init=fb.dist.Normal(0.0, 1.0)("x"), factor=step, time="t", step={"x": "x_next"})
-        >>> moments, axes = chain.pair_moments()
-        >>> axes, np.round(moments.mean, 3)
-        (('t',), array([[0.5, 1. ],
-               [1. , 1.5]]))
         """
         self._require_pairs()
         if (recast := interpret(RECAST, self)) is not None:
-            return recast.pair_moments()
+            return recast._pair_moments()
         axes = questions.moment_axes(self._outline, terms_of(self.init), terms_of(self.factor))
         found = self._run(questions.pair_moments)
         begin = tuple(part.array for part in found.first)
