@@ -87,4 +87,4 @@ def test_lda_is_learnt() -> None:
     joint = lda(8.0, fb.param(ALPHA, fb.Positive), BETA).condition(n=N, theta=THETA, z=Z, w=W)
     found = fb.fit(joint, steps=200, progress=False)
     assert found.history[0] == pytest.approx(lda_log_prob(ALPHA, BETA), abs=1e-8)
-    assert found.history[-1] > found.objective[0] + 0.1
+    assert found.history[-1] > found.history[0] + 0.1

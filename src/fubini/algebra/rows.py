@@ -100,7 +100,8 @@ class Rows:
     def _triangle_of_blocks(self, parts: Parts) -> Data:
         """U of rows that may lie on devices in a way that is not known yet: that of triangles of as many blocks."""
         blocks = count_devices() if is_traced(parts.offset, *(numbers for _, numbers in parts.slopes)) else 1
-        if blocks == 1:
+        entries = sum(numbers.size for _, numbers in parts.slopes)
+        if blocks == 1 or entries < PASSES * blocks * (self.width + 1) ** 2:  # their triangles would be as large
             return self._triangle(parts)
 
         def compute(parts: Parts) -> Data:

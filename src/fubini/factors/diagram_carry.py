@@ -5,13 +5,20 @@ Slices are those of any factor: the name that is cut becomes one of the batch, a
 
 from __future__ import annotations
 
-from fubini.factors.carry import CarryLayout, settled
+from fubini.base.arrays import Data
+from fubini.factors.carry import CarryLayout, lightened, settled
 from fubini.factors.diagram import Diagram, to_table
 from fubini.terms.factor import Factor
-from fubini.terms.heads import exact_settle
+from fubini.terms.heads import exact_lighten, exact_settle
 
 
 @exact_settle.rule
 def settle_diagram(f: Diagram, layout: CarryLayout) -> Factor:
     """f, with every cell stored, in the layout"""
     return settled(to_table(f), layout)
+
+
+@exact_lighten.rule
+def lighten_diagram(f: Diagram, names: tuple) -> tuple[Factor, Data]:
+    """f / max_x f with every cell stored, log max_x f"""
+    return lightened(to_table(f), names)

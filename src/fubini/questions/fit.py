@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -30,12 +31,17 @@ REPORTS = 20  # how often progress is shown
 SHOWN = 6  # parameters in the printed form
 
 
-class Fitted(NamedTuple):
-    """The model with its parameters learnt, and the objective before each step."""
+@dataclass(frozen=True)
+class Fitted:
+    """The model with its parameters learnt, and the objective before each step; `model, history = fb.fit(…)` too."""
 
     model: Any
     history: np.ndarray
     errors: dict[str, np.ndarray] | None = None  # standard errors of `params`, where rows were drawn by chance
+
+    def __iter__(self) -> Iterator[Any]:
+        yield self.model
+        yield self.history
 
     @property
     def params(self) -> dict[str, np.ndarray]:
