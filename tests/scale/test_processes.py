@@ -69,7 +69,7 @@ class Killed:
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Killed:
     if not Path("/proc/self/environ").exists():
-        pytest.skip("/proc names the processes")
+        pytest.skip("this system has no /proc, by which the test finds the processes to kill")
     return Killed(tmp_path_factory.mktemp("processes"))
 
 

@@ -1,6 +1,5 @@
 """The seals' tracks over a mesh: a hidden Markov model of each, as on one device."""
 
-import os
 from pathlib import Path
 
 import jax
@@ -20,12 +19,9 @@ STEPS = 300
 
 
 @pytest.fixture(scope="module")
-def weights() -> np.ndarray:
+def weights(data: Path) -> np.ndarray:
     """Step lengths as three classes of Gamma distributions, of 1 where nothing was observed."""
-    folder = os.environ.get("FUBINI_DATA")
-    if not folder or not Path(folder, "harbour_seals").exists():
-        pytest.skip("the seals' tracks are not here")
-    steps = np.asarray(read(folder).step)[..., :STEPS].reshape(-1, STEPS)
+    steps = np.asarray(read(data).step)[..., :STEPS].reshape(-1, STEPS)
     steps = steps[np.isfinite(steps).any(-1)] / 1000.0
     steps = np.concatenate([steps, np.full((-len(steps) % 8, STEPS), np.nan)])
     seen = np.where(np.isfinite(steps) & (steps > 0), steps, np.nan)[..., None]

@@ -37,7 +37,7 @@ def _is_piece(this: Node) -> bool:
 
 
 def largest(roots: Iterable[Node], without: Collection[Node] = ()) -> tuple[int, int]:
-    """The numbers of the largest node in these, but for those that are known, and the steps of the longest chain."""
+    """The numbers of the largest array that terms need, some of them left out; and the steps of the longest chain."""
     numbers, steps = 1, 1
     for this in walk(*roots, descend=lambda this: this not in without, parts=inside):
         numbers = max(numbers, math.prod(i.size for i in this.free))

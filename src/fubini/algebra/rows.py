@@ -207,7 +207,7 @@ class Parts(NamedTuple):
 
 
 def _largest_first(rows: Data) -> Data:
-    """The same rows in the order in which they are turned accurately, be some small."""
+    """The same rows, those with the largest entries first: in this order small ones keep their digits too."""
     xp = xp_of(rows)
     return rows[xp.argsort(-xp.max(xp.abs(constant(rows)), axis=1))]
 

@@ -146,7 +146,7 @@ def mesh_of(arrays: Iterable[Any]) -> Mesh | None:
 
 
 def sharding_on_mesh(data: Any) -> NamedSharding | None:
-    """How an array lies on a mesh, be it the same on all its devices; None of all others."""
+    """How an array lies on a mesh, also where each device holds all of it; None of all others."""
     sharding = None if is_traced(data) else getattr(data, "sharding", None)
     return sharding if isinstance(sharding, NamedSharding) else None
 
@@ -202,8 +202,8 @@ def _digest(shape: tuple[int, ...], out: NamedSharding) -> Any:
 
     def compute(data: Data) -> Data:
         here = data[tuple(map(slice, shape))]
-        if here.dtype.itemsize < 4:
-            here = here.astype(np.int32)
+        if here.dtype.itemsize < 4:  # without loss
+            here = here.astype(np.float32 if jnp.issubdtype(here.dtype, jnp.floating) else np.int32)
         words = jax.lax.bitcast_convert_type(here, np.uint32)
         place = mix(jax.lax.iota(np.uint32, words.size)).reshape(words.shape)
         return jnp.stack([jnp.sum(mix(words ^ place), dtype=np.uint32), jnp.sum(mix(words + place), dtype=np.uint32)])

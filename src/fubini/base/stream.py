@@ -131,7 +131,7 @@ class Stream(DistantArray):
             advice="leave rows with missing entries out, in a function that gives the chunks",
         )
 
-    def first_outside(self, test: Test, names: tuple[Hashable, ...] = ()) -> tuple[tuple[int, ...], Any] | None:
+    def first_outside(self, test: Test) -> tuple[tuple[int, ...], Any] | None:
         start = self.share[0]
         for chunk in self.read():
             outside = np.logical_not(np.broadcast_to(np.asarray(test(chunk)), chunk.shape))

@@ -257,7 +257,7 @@ class ManyCases:
             yield from pool.map(run, starts)
 
     def log_evidence(self) -> np.ndarray | None:
-        """log P(evidence) of each case; None where weights of several cases are too far apart for one array."""
+        """log P(evidence) of each case; None where no single scale keeps the weights of all cases within range."""
         logs = np.empty(len(self.cases))
         for part, run in self._runs(EVIDENCE):
             if run is None:

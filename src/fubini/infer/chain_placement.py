@@ -101,7 +101,7 @@ def chain_placement(order: Order, numbers: Any, mesh: Mesh | None) -> ChainPlace
 
 
 def _mesh_of(array: Any) -> Mesh | None:
-    """The mesh that an array lies on, be it the same on all its devices."""
+    """The mesh that an array lies on, also where each device holds all of it."""
     sharding = sharding_on_mesh(array)
     return None if sharding is None else sharding.mesh  # type: ignore[return-value]
 

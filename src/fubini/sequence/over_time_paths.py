@@ -113,7 +113,7 @@ def _borders(stretches: Stretches, place: int, initial: Array, last: Array) -> t
 
 
 def _timed(value: Array, here: Steps) -> Array:
-    """Values at the one time that there is."""
+    """A value with an axis of time, of one step."""
     sizes = {**value.inputs, here.time: Bint[1]}
     return Array._of(value.array[None], (here.time, *value.names), sizes, value.output)
 
