@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import fubini as fb
+from fubini.eliminate.observed_tables import ManyCases
 from fubini.errors import DataError, DomainError, UnknownName
 
 PARENTS = {"a": (), "b": ("a",), "c": ("a", "b"), "d": ("c",)}
@@ -189,3 +190,24 @@ def test_nothing_seen_without_a_prior() -> None:
         fb.Network.learn(frame, structure={"b": ["a"]}, domains=domains, prior=0.0)
     net = fb.Network.learn(frame, structure={"b": ["a"]}, domains=domains)
     np.testing.assert_allclose(table_of_any(net, "b")[1], [0.5, 0.5])
+
+
+def test_an_infinite_cell_is_no_position() -> None:
+    with pytest.raises(fb.FubiniError, match=r"the values of 'a', .*inf(.|\n)*positions from 0 on"):
+        fb.Network.learn({"a": np.array([0.0, np.inf, 1.0])}, structure={"a": []})
+
+
+def test_rows_whose_weights_have_no_common_scale_are_taken_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(0)
+    frame = {name: random.integers(0, 2 + k, 50).astype(float) for k, name in enumerate("ab")}
+    frame["a"][:10] = frame["b"][5:15] = np.nan
+    together = fb.Network.learn(frame, structure={"b": ["a"]})
+    counts = ManyCases.expected_counts
+    monkeypatch.setattr(ManyCases, "expected_counts", lambda self, w: counts(self, w) if len(self.cases) == 1 else None)
+    alone = fb.Network.learn(frame, structure={"b": ["a"]})
+    np.testing.assert_allclose(alone.learnt.history, together.learnt.history, rtol=1e-12)
+    for one, other in zip(alone.factors, together.factors, strict=True):
+        np.testing.assert_allclose(one.weights, other.weights, rtol=1e-9)
+    monkeypatch.setattr(ManyCases, "expected_counts", lambda self, w: None)
+    with pytest.raises(DataError, match=r"impossible under the tables so far: a=0\n"):
+        fb.Network.learn({"a": [0, 1, None], "b": [None, 1, 1]}, structure={"b": ["a"]})

@@ -182,27 +182,30 @@ class _Gaps:
                 expected="a network that can be summed out exactly",
                 advice="learn from the rows without missing cells: frame.dropna()",
             )
-        return _one_by_one(tables, self.names, self.cases, self.weights)
+        return self._expected_one_by_one(tables)
 
+    def _expected_one_by_one(self, tables: ObservedTables) -> tuple[np.ndarray, list[np.ndarray]]:
+        """The same row by row: no single scale keeps the weights of all within range, or one row has none."""
+        logs, totals = np.empty(len(self.cases)), []
+        names = tables.many(self.names, self.cases, None).names
+        for row in range(len(self.cases)):
+            here = slice(row, row + 1)
+            found = ManyCases(tables, names, self.cases[here], None).expected_counts(self.weights[here])
+            if found is None:
+                raise DataError(
+                    f"a row of the data that is impossible under the tables so far: {self._said(row)}",
+                    expected="rows that the tables allow",
+                    advice="prior=1.0 keeps every cell of a table possible",
+                )
+            logs[row] = found[0][0]
+            totals = found[1] if not totals else [a + b for a, b in zip(totals, found[1], strict=True)]
+        return logs, totals
 
-def _one_by_one(
-    tables: ObservedTables, names: Sequence[str], cases: np.ndarray, weights: np.ndarray
-) -> tuple[np.ndarray, list[np.ndarray]]:
-    """The same case by case: their weights are too far apart for one array, or one has none."""
-    logs, totals = np.empty(len(cases)), []
-    for row in range(len(cases)):
-        found = ManyCases(tables, tables.many(names, cases, None).names, cases[row : row + 1], None).expected_counts(
-            weights[row : row + 1]
-        )
-        if found is None:
-            raise DataError(
-                f"a row of the data that is impossible under the tables: {row}",
-                expected="rows that the tables so far allow",
-                advice="prior=1.0 keeps every cell of a table possible",
-            )
-        logs[row] = found[0][0]
-        totals = found[1] if not totals else [a + b for a, b in zip(totals, found[1], strict=True)]
-    return logs, totals
+    def _said(self, row: int) -> str:
+        """What is observed in a row."""
+        cells = zip(self.rows.domains.items(), self.rows.codes[:, row].tolist(), strict=True)
+        seen = [f"{name}={domain.label(code)}" for (name, domain), code in cells if code < domain.extent]
+        return ", ".join(seen) or "every cell is missing"
 
 
 def _shape(rows: Rows, structure: Structure, name: str) -> tuple[int, ...]:

@@ -136,13 +136,18 @@ def domain_of(name: str, column: Any) -> Domain:
         raise _all_missing(name)
     if all(isinstance(value, str) for value in kinds):
         return Bint.labelled(*sorted(kinds))
-    if all(isinstance(v, (int, float, np.number)) and not isinstance(v, bool) and v == int(v) >= 0 for v in kinds):
+    if all(map(_is_position, kinds)):
         return Bint[int(max(kinds)) + 1]
     raise DomainError(
         f"the values of {name!r}, {listed(kinds[:6])}",
         expected="labels as strings, or positions from 0 on",
         advice=f"turn them into labels: frame[{name!r}].astype(str)",
     )
+
+
+def _is_position(value: Any) -> bool:
+    is_number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+    return is_number and math.isfinite(value) and value == int(value) >= 0
 
 
 def _all_missing(name: str) -> DataError:
