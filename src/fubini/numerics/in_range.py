@@ -67,11 +67,11 @@ def jitted(function: Callable[..., T], compiled: Callable[[Any], Any] = jax.jit)
 
 
 @cached_for_precision(2048)
-def _compiled(function: Callable[..., Any], key: tuple[Any, ...], isas_if_in_range: bool) -> Callable[..., Any]:
+def _compiled(function: Callable[..., Any], key: tuple[Any, ...], is_hopeful: bool) -> Callable[..., Any]:
     def answer(*given: Any) -> Any:
         return function(*key, *given)
 
-    return jax.jit(as_if_in_range(answer) if isas_if_in_range else answer)
+    return jax.jit(as_if_in_range(answer) if is_hopeful else answer)
 
 
 def as_if_in_range(function: Callable[..., T]) -> Callable[..., tuple[T, Data]]:
