@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from fubini.errors import NoRule
@@ -16,10 +17,14 @@ from fubini.questions.label_sampler import RUN_OPTIONS, LabelSampler, Options
 def compiled_gibbs(eliminated_model: EliminatedModel, warmup: int) -> Sampler | None:
     """Make a compiled sampler of the remaining latents, or None where no rule makes one.
 
-    Over data on a mesh labels are drawn whole, where their rows are.
+    Over data on a mesh labels are drawn whole, where their rows are; and so are those that zeros of the density tie.
     """
     try:
-        return LabelSampler(eliminated_model, (), Options(blocked=eliminated_model.is_distant)).sampler(warmup)
+        made = LabelSampler(eliminated_model, (), Options(blocked=eliminated_model.is_distant))
+        if made.ties.tied:
+            with suppress(NoRule):
+                return LabelSampler(eliminated_model, (), Options(blocked=True)).sampler(warmup)
+        return made.sampler(warmup)
     except NoRule:
         return None
 

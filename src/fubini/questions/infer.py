@@ -48,6 +48,7 @@ from fubini.questions.label_choice import elimination_of
 from fubini.questions.numpyro_gibbs import discrete_gibbs
 from fubini.questions.sampler_target import target_of
 from fubini.questions.table_draws import draw_from_tables
+from fubini.questions.table_gibbs import table_gibbs
 from fubini.terms.exactness import estimated
 
 PRIOR_DRAWS = 64
@@ -293,12 +294,14 @@ def _require_fitting(
 
 
 def _label_sampler(eliminated_model: EliminatedModel, settings: Settings) -> tuple[Sampler, EliminatedModel]:
-    """A sampler of labels that remain, and what is eliminated before: nothing where numpyro draws."""
-    sampler = compiled_gibbs(eliminated_model, settings.nuts.warmup)
+    """A sampler of labels that remain, and what is eliminated before: nothing where tables or numpyro draw."""
+    model, warmup = eliminated_model.model, settings.nuts.warmup
+    sampler = None if eliminated_model.eliminated else table_gibbs(model, warmup)
+    if sampler is None:
+        sampler = compiled_gibbs(eliminated_model, warmup)
     if sampler is not None:
         return sampler, eliminated_model
-    model = eliminated_model.model
-    return discrete_gibbs(model, settings.nuts.warmup), eliminated(model, ())
+    return table_gibbs(model, warmup) or discrete_gibbs(model, warmup), eliminated(model, ())
 
 
 def warn_of_restriction(key: Data, eliminated_model: EliminatedModel) -> None:

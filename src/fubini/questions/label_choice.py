@@ -96,8 +96,9 @@ def _is_coupled(terms: Iterable[Node], label: Leaf) -> bool:
 
 
 def _has_sampler(eliminated_model: EliminatedModel) -> bool:
-    """Whether a rule makes a compiled sampler; nothing is compiled yet."""
+    """Whether a rule makes a compiled sampler, and it reaches all that is possible; nothing is compiled yet."""
     try:
-        return bool(LabelSampler(eliminated_model, ()).program.source)
+        sampler = LabelSampler(eliminated_model, ())
+        return bool(sampler.program.source) and not sampler.ties.tied
     except NoRule:
         return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -46,6 +47,7 @@ from fubini.questions.draw_store import DrawStore, open_draws
 from fubini.questions.draws import Draws
 from fubini.questions.kept_draws import Keeper, KeeperInMemory, KeeperInStore, RunSettings
 from fubini.questions.label_sweeps import LabelSweeps
+from fubini.questions.label_ties import Ties, ties_of
 from fubini.questions.moves import OtherLatents
 
 RUN_OPTIONS = (
@@ -98,6 +100,18 @@ class LabelSampler:
         require_finite(eliminated_model)
         self._moves: dict[int, OtherLatents | None] = {}
         self.blocked = BlockGibbs(eliminated_model, self.names) if self.options.blocked else None
+
+    @cached_property
+    def ties(self) -> Ties:
+        """Entries of labels that zeros of the density tie, so that these moves may not reach all that is possible."""
+        return self._ties({})
+
+    def _ties(self, held: Mapping[str, Mapping[int, int]]) -> Ties:
+        if self.eliminated_model.is_distant:
+            return Ties((), ())
+        others = None if self.blocked is not None else self._others(0)
+        moves = self.blocked.moves if self.blocked is not None else others.conjugate if others is not None else ()
+        return ties_of(self.eliminated_model, [move.names for move in moves], held)
 
     def __repr__(self) -> str:
         return f"Gibbs sampler of {listed(self.names)} in {self.joint}"
@@ -228,6 +242,7 @@ class LabelSampler:
         mesh: Mesh | None = None,
     ) -> Sampler:
         """Make what the driver runs: chains that begin with these labels, and draw these entries or all."""
+        self._require_connected(start or {}, entries or {})
         if self.blocked is not None:
             return self.blocked.sampler(start or {}, warmup or 0, mesh)
         if warmup is None:
@@ -235,6 +250,23 @@ class LabelSampler:
         name = "gibbs" if self.options.proposal is None else "metropolis"
         entries = entries or self._entries(None)
         return LabelSweeps(name, self.machine, self.labels, self._others(warmup), entries, start or {}, warmup, mesh)
+
+    def _require_connected(self, start: Mapping[str, np.ndarray], entries: Mapping[str, np.ndarray]) -> None:
+        """Raise where zeros of the density keep moves from what is possible, given the entries that are held."""
+        whole = {name: math.prod(leaf.shape) for name, leaf in self.labels.items()}
+        held = {name: np.setdiff1d(np.arange(whole[name]), drawn) for name, drawn in entries.items()}
+        what = f"a sampler of the labels {listed(self.names)}"
+        if not any(places.size for places in held.values()):
+            self.ties.require_connected(what)
+            return
+        chains = np.concatenate([np.reshape(start[name], (-1, whole[name]))[:, held[name]] for name in held], axis=1)
+        ends = np.cumsum([0, *(places.size for places in held.values())])
+        for row in np.unique(chains, axis=0):
+            values = {
+                name: dict(zip(map(int, places), map(int, row[ends[k] : ends[k + 1]]), strict=True))
+                for k, (name, places) in enumerate(held.items())
+            }
+            self._ties(values).require_connected(what)
 
     @property
     def _warmup(self) -> int:

@@ -19,8 +19,10 @@ from fubini.infer.nuts import nuts_fault
 from fubini.infer.sampler import Draw
 from fubini.infer.stored_states import fault_of_numbers, fault_of_range, first_fault
 from fubini.infer.transitions import Transition, Transitions
+from fubini.models.eliminated_model import eliminated
 from fubini.models.flat_model import FlatModel
 from fubini.models.sample import Alike, Chosen
+from fubini.questions.label_ties import ties_of
 
 
 class Sites(Alike):
@@ -69,6 +71,7 @@ def discrete_gibbs(model: FlatModel, warmup: int) -> Transitions:
             advice="truncate the support, count from 0, or integrate the latent out of the model by hand",
         )
     labels = tuple((name, domain.extent) for name, domain in latents.items() if domain.is_discrete)
+    ties_of(eliminated(model, ())).require_connected(f"draws of the labels {listed(name for name, _ in labels)}")
     is_mixed = len(labels) < len(latents)
     transition = _transition(model.tree, model.outline.free, labels, is_mixed, warmup)
     numbers = jax.tree_util.tree_map(jax.numpy.asarray, model.leaves)
