@@ -127,6 +127,7 @@ def test_do(seed: int) -> None:
     for name in ("b", "c"):
         full = intervene(net, name, 1)
         done = net.do({name: f"{name}1"})
+        assert f"set from outside '{name}')" in str(done) and f"set to {name}1" in str(done)
         for other in done.hidden:
             np.testing.assert_allclose(found(done.marginal(other), other), marginal(full, other), atol=1e-12)
         assert float(done.log_evidence()) == pytest.approx(0.0, abs=1e-12)

@@ -8,6 +8,7 @@ import numpy as np
 import fubini as fb
 from fubini import dist
 from fubini.questions.draws import arviz_data
+from fubini.questions.fit import Fitted
 
 SIGMA = np.array([15.0, 10.0, 16.0, 11.0, 9.0, 11.0, 10.0, 18.0])
 Y = np.array([28.0, 8.0, -3.0, 7.0, -1.0, 1.0, 18.0, 12.0])
@@ -79,3 +80,35 @@ def closed_report():
         HOSTILE: lambda m: dist.Normal(m, 1.0),
     }
     return fb.report(fb.JointNamed(names).condition({HOSTILE: 0.5}), title=HOSTILE, command=f"run {HOSTILE}")
+
+
+@cache
+def network():
+    """A network with what is seen, what is likely, and what is set from outside."""
+    on = fb.Bint.labelled("off", "<on>")
+    step = [[0.9, 0.1], [0.2, 0.8]]
+    tables = {"a": [0.6, 0.4], "b": step, "c": [[0.7, 0.3], [0.4, 0.6]], "d": step}
+    parents = {"a": (), "b": ("a",), "c": ("b",), "d": ("c",)}
+    factors = tuple(fb.Table(np.array(tables[name]), {each: on for each in (*parents[name], name)}) for name in tables)
+    net = fb.Network(dict.fromkeys(tables, on), factors, children=tuple(tables), name="relay")
+    return net.do(b="<on>").condition(d="<on>", c=[0.25, 0.75])
+
+
+@cache
+def network_report():
+    return fb.report(network())
+
+
+@cache
+def fitted():
+    """A mean and a scale, learnt by steps that are made up."""
+    latent = dist.Normal(fb.param(0.0, name="mean"), fb.param(1.0, fb.Positive, name="scale"))
+    made = fb.JointNamed({"m": latent, "x": lambda m: dist.Normal(m, 1.0).expand([3])})
+    model = made.condition(x=np.array([1.0, 2.0, 3.0]))
+    errors = {"mean": np.array(0.25), "scale": np.array(0.125)}
+    return Fitted(model, np.array([-9.0, -5.0, -4.5]), errors)
+
+
+@cache
+def fitted_report():
+    return fb.report(fitted())

@@ -1,6 +1,7 @@
 """A page as its elements, and what holds of every report: it is one file that asks for nothing."""
 
 import re
+from html import unescape
 from html.parser import HTMLParser
 
 VOID = {"meta", "br"}
@@ -14,6 +15,7 @@ class HtmlPage(HTMLParser):
         self.open: list[str] = []
         self.elements: list[tuple[str, dict]] = []
         self.texts: list[tuple[str, str]] = []
+        self._rows = re.findall(r"<tr>(.*?)</tr>", html)
         self.feed(html)
         self.close()
 
@@ -30,6 +32,15 @@ class HtmlPage(HTMLParser):
 
     def handle_data(self, data):
         self.texts.append((self.open[-1] if self.open else "", data))
+
+    @property
+    def text(self) -> str:
+        """All texts, one after another."""
+        return "".join(text for _, text in self.texts)
+
+    def rows(self) -> list[list[str]]:
+        """The texts of the cells of each row of a table."""
+        return [[unescape(cell) for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row)] for row in self._rows]
 
     def found(self, tag, **attributes):
         return [a for t, a in self.elements if t == tag and all(a.get(k) == v for k, v in attributes.items())]

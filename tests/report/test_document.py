@@ -16,15 +16,23 @@ from tests.report.examples import (
     HOSTILE,
     closed_report,
     data,
+    fitted_report,
     groups_post,
     groups_report,
+    network_report,
     schools_draws,
     schools_post,
     schools_report,
 )
 from tests.report.html_page import HtmlPage, require_alone
 
-REPORTS = {"schools": schools_report, "groups": groups_report, "closed": closed_report}
+REPORTS = {
+    "schools": schools_report,
+    "groups": groups_report,
+    "closed": closed_report,
+    "network": network_report,
+    "fitted": fitted_report,
+}
 every_report = pytest.mark.parametrize("name", REPORTS)
 
 
@@ -145,6 +153,33 @@ def test_rival_models_and_their_loops() -> None:
     assert f'<tr><th scope="row">two</th>{cells}</tr>' in html
     assert "<h3>Three groups</h3>" in html and "def sweep_z(" in html
     assert "mu, integrated out" in html  # the roles are those of the model itself
+
+
+def test_what_a_report_of_a_network_says() -> None:
+    """Observed, likely, set from outside; and the most probable values of all others, with their probabilities."""
+    page = HtmlPage(network_report().html)
+    assert network_report().title == "Report on the network relay"
+    assert ["b", "set from outside", "<on>"] in page.rows() and ["d", "observed", "<on>"] in page.rows()
+    assert ["c", "soft evidence, by weights", "off: 0.25, <on>: 0.75"] in page.rows()
+    a = [0.6, 0.4]
+    c = np.array([0.4 * 0.25 * 0.1, 0.6 * 0.75 * 0.8])  # given b, on; times the weights; d is on
+    for place, label in np.ndindex(2, 2):
+        probability = a[place] * c[label] / c.sum()
+        assert [f"{probability:.4g}", ("off", "<on>")[place], ("off", "<on>")[label]] in page.rows()
+    assert "says nothing about its causes" in page.text
+
+
+def test_what_a_report_of_a_fit_says() -> None:
+    """The objective by step, and what was learnt with its standard errors."""
+    page = HtmlPage(fitted_report().html)
+    assert ["mean", "0", "0.25"] in page.rows() and ["scale", "1", "0.125"] in page.rows()
+    assert "learnt in 3 steps" in page.text and "The objective over 3 steps, from −9 to −4.5" in page.text
+
+
+def test_a_report_of_learnt_tables() -> None:
+    rows = {"rain": ["dry", "wet", "wet", None], "grass": ["brown", "lush", "lush", "lush"]}
+    page = HtmlPage(fb.report(fb.Network.learn(rows, structure={"grass": ["rain"]})).html)
+    assert "The tables were learnt from 4 rows, 1 cell missing, 6 steps" in page.text
 
 
 def test_names_in_formulas_are_text() -> None:

@@ -62,6 +62,7 @@ class Network(Shown):
     children: tuple[str, ...] = ()  # of a directed network, the variable that each factor is a distribution of
     findings: Mapping[str, Any] = field(default_factory=dict)  # soft evidence: weights of the values of variables
     learnt: Learning | None = None  # how its tables were learnt
+    interventions: tuple[str, ...] = ()  # those of `evidence` that were set from outside
 
     def __post_init__(self) -> None:
         for factor in self.factors:
@@ -163,7 +164,7 @@ class Network(Shown):
         changed = self.condition(given)
         points = {name: _point(name, self.variables[name], changed.evidence[name]) for name in given}
         factors = tuple(points.get(child, old) for child, old in zip(self.children, self.factors, strict=True))
-        return replace(changed, factors=factors)
+        return replace(changed, factors=factors, interventions=(*self.interventions, *given))
 
     def _shown(self, name: str, value: Any) -> Any:
         """An observed value as a label or a number."""
@@ -362,13 +363,14 @@ class Network(Shown):
 
     def _form(self) -> Iterable[Block]:
         """The variables with their values and parents, and what is observed."""
-        observed = f", observed {listed(list(self.evidence)[:SHOWN])}" if self.evidence else ""
-        more = f" and {len(self.evidence) - SHOWN:,} more" if len(self.evidence) > SHOWN else ""
-        yield Words(f"Network({self.name or 'unnamed'}: {len(self.variables)} variables{observed}{more})")
+        seen = [name for name in self.evidence if name not in self.interventions]
+        known = _named("observed", seen) + _named("set from outside", self.interventions)
+        yield Words(f"Network({self.name or 'unnamed'}: {len(self.variables)} variables{known})")
         parents = self._parents() if len(self.factors) <= MOST_FACTORS else {}
         for name, domain in itertools.islice(self.variables.items(), SHOWN):
             given = f" given {_few(parents[name])}" if parents.get(name) else ""
-            seen = f", observed {_as_label(domain, self.evidence[name])}" if name in self.evidence else ""
+            how = "set to" if name in self.interventions else "observed"
+            seen = f", {how} {_as_label(domain, self.evidence[name])}" if name in self.evidence else ""
             if name in self.findings:
                 seen += f", soft evidence {_few([f'{weight:.4g}' for weight in self.findings[name]])}"
             values = _few(domain.labels) if domain.labels is not None else repr(domain)
@@ -466,6 +468,12 @@ class Network(Shown):
             return {}
         pairs = zip(self.children, self.factors, strict=True)
         return {child: [str(name) for name in factor.inputs if name != child] for child, factor in pairs}
+
+
+def _named(how: str, names: Sequence[str]) -> str:
+    """The first of some variables, and how they are known."""
+    more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
+    return f", {how} {listed(names[:SHOWN])}{more}" if names else ""
 
 
 def _few(words: Sequence[Any]) -> str:

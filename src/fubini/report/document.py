@@ -17,7 +17,9 @@ from fubini.base.whole_files import written_whole
 from fubini.eliminate.explanation import Explanation
 from fubini.errors import DomainError, Intractable, NoRule, escaped
 from fubini.models.joint import Joint
+from fubini.models.network import Network
 from fubini.questions.compare import Comparison
+from fubini.questions.fit import Fitted
 from fubini.questions.label_sampler import LabelSampler
 from fubini.report.closing_sections import (
     evidence_of,
@@ -31,7 +33,9 @@ from fubini.report.diagnostics import judge
 from fubini.report.exact_marginals import exact_marginals
 from fubini.report.glance import glance_section
 from fubini.report.html_elements import Markup, element
+from fubini.report.learning_section import learning_section
 from fubini.report.model_section import model_section
+from fubini.report.network_section import network_section
 from fubini.report.posterior_draws import read_draws
 from fubini.report.posterior_section import posterior_section
 from fubini.report.roles import elimination, roles
@@ -43,6 +47,8 @@ POLICY = "default-src 'none'; style-src {style}; script-src {script}; base-uri '
 CONTENTS = {
     "glance": "At a glance",
     "model": "Model",
+    "network": "Network",
+    "learning": "Learning",
     "derivation": "Integration",
     "posterior": "Posterior",
     "predictive": "Predictive checks",
@@ -86,7 +92,7 @@ class Report:
 
 
 def report(
-    post: Joint,
+    post: Joint | Network | Fitted,
     draws: Any = None,
     *,
     title: str | None = None,
@@ -98,20 +104,19 @@ def report(
 ) -> Report:
     """A report of a model given its observations: graph, derivation, posterior, checks, evidence; one HTML file.
 
-    `draws` is what `post.infer(key)` gave, or what a label sampler drew; without it exact marginals are shown, where
-    there are any. `sampler` is a label sampler, whose loop is shown, and `loops` are others, of any models, by name.
+    Of a network its evidence and its most probable values are shown too; of what `fb.fit` gave, its parameters and the
+    objective by step. `draws` is what `post.infer(key)` gave, or what a label sampler drew; without it exact marginals
+    are shown, where there are any. `sampler` is a label sampler, whose loop is shown, and `loops` are others, of any
+    models, by name.
     `comparison` is what `fb.compare` gave, shown with the evidence. `command` and `seed` are shown as they are given.
 
     >>> model = fb.JointNamed(dict(m=fb.dist.Normal(0.0, 1.0), x=lambda m: fb.dist.Normal(m, 1.0)))
     >>> fb.report(model.condition(x=0.5), title="A normal mean")
     Report 'A normal mean', ... kB; .save(path) writes it
     """
-    if not isinstance(post, Joint):
-        raise DomainError(
-            f"a report of {type(post).__name__}",
-            expected="a model with observations: post = model(…).condition(y=…)",
-            advice="fb.report(post, post.infer(key))",
-        )
+    fitted = post if isinstance(post, Fitted) else None
+    network = post if isinstance(post, Network) else None
+    post = _joint_of(post)
     _require_sampler(sampler, post)
     _require_shown(loops, comparison)
     explanation, known = _explanation(post), None if draws is None else read_draws(draws)
@@ -123,6 +128,8 @@ def report(
     sections = [
         glance_section(site_roles, known, verdict, evidence),
         model_section(post, site_roles, known, exact),
+        network_section(network),
+        learning_section(fitted, None if network is None else network.learnt),
         derivation_section(post, explanation, sampler, known is not None),
         posterior_section(post, known, verdict, exact),
         predictive_section(known),
@@ -130,8 +137,23 @@ def report(
         loop_section(sampler, loops),
         origin_section(command, seed),
     ]
-    shown_title = escaped(title) if title is not None else f"Report on {post.title.partition('(')[0]}"
+    own = post.title.partition("(")[0] if network is None else f"the network {network.name}".rstrip()
+    shown_title = escaped(title) if title is not None else f"Report on {escaped(own)}"
     return Report(shown_title, _page(shown_title, shortened(post.title), sections))
+
+
+def _joint_of(post: Any) -> Joint:
+    """The joint of what a report is asked of."""
+    model = post.model if isinstance(post, Fitted) else post
+    if isinstance(model, Network):
+        return model.joint()
+    if not isinstance(model, Joint):
+        raise DomainError(
+            f"a report of {type(model).__name__}",
+            expected="a model with observations: post = model(…).condition(y=…), a network, or what fb.fit made of one",
+            advice="fb.report(post, post.infer(key))",
+        )
+    return model
 
 
 def shortened(text: str, longest: int = LONGEST) -> str:
