@@ -1,7 +1,10 @@
 """Draws in a store are those in memory: written block after block, opened lazily, in ArviZ's groups; checkpoints hold
 states alone."""
 
+import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import jax
@@ -11,12 +14,13 @@ import xarray
 
 import fubini as fb
 from fubini import dist
-from fubini.errors import FileFormatError
+from fubini.errors import FileFormatError, UnknownName
 from fubini.infer.checkpoint import Checkpoint
 from fubini.questions import kept_draws
 from fubini.questions.draws import dotted
 from tests.infer.resumed import POST
 
+ROOT = Path(__file__).parents[2]
 KEY = jax.random.key(0)
 NUTS = dict(draws=40, chains=2, warmup=40, method="nuts", progress=False)
 NAMED = dict(dims={"y": ["place"]}, coords={"place": ["a", "b", "c", "d"]})
@@ -89,6 +93,17 @@ def test_labels_are_stored(tmp_path) -> None:
         np.testing.assert_array_equal(stored.posterior[name], value)
         assert stored.posterior[name].dtype == value.dtype
     assert stored.posterior.attrs["method"] == "gibbs"
+
+
+def test_memory_of_draws_of_many_numbers(tmp_path) -> None:
+    """It does not grow with the draws, as they leave memory block after block: these are ten."""
+    if not Path("/proc/self/status").exists():
+        pytest.skip("/proc has the memory of a process")
+    command = ["-m", "benchmarks.scale.draws", "--draws", "100", "--draw", "stored", str(tmp_path)]
+    ended = subprocess.run([sys.executable, *command], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert json.loads(ended.stdout)["MB"] < 500
+    chunks = list((tmp_path / "draws.zarr/posterior/a/c").glob("*/*/*"))
+    assert len(chunks) == 4 * 10
 
 
 # -- stopped ----------------------------------------------------------------------------------------------------------
@@ -174,6 +189,23 @@ def test_what_is_no_store_is_left_alone(kind, tmp_path) -> None:
         with pytest.raises(FileFormatError, match=r"(another folder|a file)(.|\n)*give another path"):
             POST.infer(KEY, store=path, **more, **NUTS)
     assert (path / "notes.txt" if kind == "folder" else path).read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("axes", "error", "message"),
+    [
+        (dict(dims={"x": ["place"]}), UnknownName, "dims of 'x'"),
+        (dict(dims={"y": ["place", "time"]}), fb.FubiniError, "1 names: its shape is"),
+        (
+            dict(dims={"y": ["place"]}, coords={"place": ["a"]}),
+            fb.FubiniError,
+            "1 coords along 'place' of the site 'y'",
+        ),
+    ],
+)
+def test_names_and_labels_that_do_not_fit(axes, error, message, tmp_path) -> None:
+    with pytest.raises(error, match=message):
+        POST.infer(KEY, store=tmp_path / "draws.zarr", **NUTS, **axes)
 
 
 def test_a_folder_for_the_store_that_does_not_exist(tmp_path) -> None:

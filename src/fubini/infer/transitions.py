@@ -25,6 +25,7 @@ from fubini.infer.target import Abstract, abstract
 MOST_DRAWS = 64  # that are made by one call of compiled code
 MOST_ON_MESH = 1024
 MEMORY = 2**26  # bytes that they may take for a chain
+MEMORY_OF_THREAD = 2**21  # the same where each chain is a thread of its own, for which a call costs little
 
 
 class Transition(NamedTuple):
@@ -201,4 +202,5 @@ def _called(executable: Callable, state: State, numbers: Any, skip: int, draws: 
 def _capacity(drawn: Any, chains: int, placement: ChainPlacement) -> int:
     """How many draws there is room for; over a mesh more, as chains wait for each other after these."""
     size = sum(x.size * x.dtype.itemsize for x in jax.tree_util.tree_leaves(drawn)) // chains
-    return int(np.clip(MEMORY // max(size, 1), 1, MOST_DRAWS if placement.mesh is None else MOST_ON_MESH))
+    memory = MEMORY_OF_THREAD if placement.order is Order.THREADS else MEMORY
+    return int(np.clip(memory // max(size, 1), 1, MOST_DRAWS if placement.mesh is None else MOST_ON_MESH))

@@ -7,16 +7,19 @@ import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import numpy as np
 from jax.sharding import Mesh
 
 from fubini.base.fingerprints import is_written_here, require_agreement
+from fubini.base.freed_memory import return_freed_memory
 from fubini.base.whole_files import resolved
 from fubini.errors import FileFormatError
+from fubini.questions.arviz_groups import require_axes
 from fubini.questions.draw_diagnostics import arviz
-from fubini.questions.draws import arviz_data, dotted
+from fubini.questions.draws import dotted
 
 Groups = Mapping[str, Mapping[str, np.ndarray]]  # arrays by name, by group
 RUN = "fubini_run"  # the attribute that says what run the draws are of
@@ -102,8 +105,10 @@ class DrawStore:
             return
         import zarr
 
+        first = {name: value[0, 0] for name, value in groups["posterior"].items()}
+        require_axes(self.axes.dims or {}, self.axes.coords or {}, {**groups.get("observed_data", {}), **first})
         root = zarr.open_group(self.path, mode="w")
-        for group, dataset in _datasets(groups, self.chains, self.axes).items():
+        for group, dataset in _datasets(groups, self.axes).items():
             grows = [name for name in dataset.data_vars if dataset[name].dims[:2] == ("chain", "draw")]
             with _quiet():
                 dataset.drop_vars([*grows, "draw"], errors="ignore").to_zarr(
@@ -176,22 +181,33 @@ def open_draws(path: str | os.PathLike) -> Any:
         group: xarray.open_zarr(path, group=group, chunks=None, consolidated=False)[order]
         for group, order in names.items()
     }
+    return_freed_memory()
     module: Any = arviz()
     if int(module.__version__.split(".")[0]) >= 1:
         return xarray.DataTree.from_dict(groups)
     return module.InferenceData(**groups)
 
 
-def _datasets(groups: Groups, chains: int, axes: Axes) -> dict[str, Any]:
-    """A dataset of as many draws as chains for each group, with the names and labels of its axes."""
-    one = {
-        group: {name: np.broadcast_to(x[:1, :1], (chains, chains, *x.shape[2:])) for name, x in arrays.items()}
-        if group in DRAWN
-        else arrays
-        for group, arrays in groups.items()
-    }
-    data = arviz_data({group: dotted(arrays) for group, arrays in one.items()}, *axes)
-    return {group: getattr(data[group], "to_dataset", lambda group=group: data[group])() for group in one}
+def _datasets(groups: Groups, axes: Axes) -> dict[str, Any]:
+    """A dataset of each group, with the first draw of each chain, and with the names and labels of its axes.
+
+    Names and labels are those that ArviZ gives; it takes 200 MB, so that it is imported when all draws are made.
+    """
+    import xarray
+
+    dims, coords, datasets = dotted(axes.dims or {}), axes.coords or {}, {}
+    for group, arrays in groups.items():
+        lead = ("chain", "draw") if group in DRAWN else ()
+        variables, sizes = {}, {}
+        for name, value in dotted(arrays).items():
+            value = value[:, :1] if lead else np.atleast_1d(value)
+            names = dims.get(name) or [f"{name}_dim_{place}" for place in range(value.ndim - len(lead))]
+            variables[name] = xarray.Variable((*lead, *names), value)
+            sizes |= variables[name].sizes
+        labels = {name: np.asarray(coords.get(name, np.arange(size))) for name, size in sizes.items()}
+        made = {"created_at": datetime.now(UTC).isoformat(), "inference_library": "fubini"}
+        datasets[group] = xarray.Dataset(variables, labels, made)
+    return datasets
 
 
 def _make(group: Any, name: str, like: Any, lead: tuple[int, ...], chunks: tuple[int, ...]) -> None:

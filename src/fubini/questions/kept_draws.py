@@ -8,13 +8,14 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from fubini.base.arrays import Data
+from fubini.base.freed_memory import return_freed_memory
 from fubini.infer.checkpoint import Checkpoint
 from fubini.infer.driver import Schedule, room, run, run_into
 from fubini.infer.sampler import Draw, Sampler
 from fubini.questions.draw_block import Block
 from fubini.questions.draw_store import DrawStore, Groups
 
-BLOCK = 2**24  # bytes of the draws of a block
+BLOCK = 2**23  # bytes of the draws of a block
 LOOKED_AT = 250  # numbers of a site whose draws are looked at when all are made
 Values = Mapping[str, Data]
 ToSites = Callable[[Values], Values]  # draws [chain, draw, …] of a sampler as draws of the sites
@@ -119,8 +120,9 @@ class StoreSink:
         return self.keeper.length
 
     def open(self, first: Draw) -> None:
-        """Note what draws are like."""
+        """Note what draws are like; the sampler has been compiled."""
         self.first = first
+        return_freed_memory()
 
     def put(self, new: Draw, place: int, draws: int) -> None:
         """Write draws, and all that is stored beside them."""
@@ -131,6 +133,8 @@ class StoreSink:
             store.create(groups, self.keeper.length)
             self._is_made = True
         store.put(groups, place, draws)
+        del groups
+        return_freed_memory()
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Nothing: a checkpoint holds states alone."""
