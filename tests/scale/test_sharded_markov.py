@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -37,6 +38,41 @@ def hidden_tracks(tracks: int, steps: int) -> Any:
 def level(steps: int) -> Any:
     z = yield dist.Markov(dist.Normal(0.0, 1.0), lambda z: dist.Normal(0.9 * z, 0.5), steps)
     y = yield dist.Normal(z, 1.0)
+
+
+def best(post: Any) -> Any:
+    return post.map()[0]
+
+
+def draws(post: Any) -> Any:
+    return post.infer(jax.random.key(0), draws=5, chains=1, progress=False).posterior["z"].values
+
+
+@pytest.mark.parametrize(
+    ("kind", "axes", "double", "tracks", "steps"),
+    [
+        (AxisType.Auto, ("tracks", "time"), False, 4, 80),
+        (AxisType.Explicit, (None, "time"), True, 4, 80),
+        (AxisType.Explicit, ("tracks", "time"), True, 3, 61),
+    ],
+    ids=["tracks and time", "time", "lengths that devices do not divide"],
+)
+def test_states_of_hidden_markov_models(kind: AxisType, axes: tuple, double: bool, tracks: int, steps: int) -> None:
+    """Marginals, the best path, draws: few numbers are gathered, and draws are those of one device."""
+    with jax.enable_x64(double):
+        data = RANDOM.normal(size=(tracks, steps)).cumsum(-1).astype(float if double else np.float32)
+        model, mesh = hidden_tracks(tracks, steps), mesh_of(kind, tracks=2, time=4)
+        one, many = (model.condition(y=y) for y in (jnp.asarray(data), fb.shard(data, mesh, *axes)))
+        with watched() as seen:
+            evidence, marginal, path = many.log_evidence(), many.marginal("z").weights, best(many)
+        if steps % 4 == 0:  # an answer of another length lies whole on each device
+            seen.require_few_numbers(steps)
+            assert {part.sharding.shard_shape(part.shape)[1] for part in (marginal, path)} == {steps // 4}
+        tolerance = 1e-10 if double else 1e-6
+        np.testing.assert_allclose(float(evidence), float(one.log_evidence()), rtol=tolerance)
+        np.testing.assert_allclose(marginal, one.marginal("z").weights, rtol=tolerance, atol=tolerance)
+        np.testing.assert_array_equal(path, best(one))
+        np.testing.assert_array_equal(draws(many), draws(one))
 
 
 @both_kinds

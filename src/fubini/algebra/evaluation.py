@@ -18,6 +18,7 @@ from fubini.algebra.binding import opened_once
 from fubini.algebra.build import const, factors_in, is_test
 from fubini.algebra.mesh_sums import OVER_ROWS, reads_rows
 from fubini.algebra.node import Index, Leaf, Node, node
+from fubini.algebra.paths import Paths
 from fubini.algebra.placement import Placed, Spread, spread_indices
 from fubini.algebra.ranges import bounds, is_whole
 from fubini.algebra.responses import sum_by_recursion
@@ -25,7 +26,7 @@ from fubini.algebra.rows import Rows, front_of, is_tall
 from fubini.algebra.walk import walk
 from fubini.base.arrays import Data, in_force
 from fubini.numerics.arithmetic import called, segment_sums
-from fubini.numerics.finite_chains import chain_evidence, in_order, log_sum_exp, product_of_steps, steps_of
+from fubini.numerics.finite_chains import log_sum_exp
 from fubini.numerics.kronecker_least_squares import KroneckerRows, KroneckerSolution
 from fubini.numerics.least_squares import DENSE, LeastSquaresSolution, LinearRecursions, Unknowns, solve
 from fubini.numerics.recursion_least_squares import RecursionSolution, solve_recursions
@@ -292,13 +293,11 @@ class Evaluation:
         """log Σ over paths, of all that start and end anywhere"""
         body = self.opened(this)[1]
         logits, links, axes = self.potentials(body)
-        spread = spread_indices([body], self.placed) if self.placed else {}
-        along = spread.get(body.args[1].args[0])
-        if along is None or any(i in spread for i in axes):
-            return Axes(chain_evidence(logits, links), axes)
-        count = -(-logits.shape[-2] // along.parts) * along.parts
-        stretches = along.on_each(product_of_steps, steps_of(logits, links, count))
-        return Axes(log_sum_exp(log_sum_exp(in_order(stretches))), axes)
+        return Axes(self.paths(logits, links, body.args[1].args[0], axes, body).evidence(), axes)
+
+    def paths(self, logits: Data, links: Data, time: Index, batch: Sequence[Index], *nodes: Node) -> Paths:
+        """The paths of a chain whose logits and links are the numbers of these nodes."""
+        return Paths.of(logits, links, time, batch, spread_indices(nodes, self.placed))
 
     def potentials(self, body: Node) -> tuple[Data, Data, tuple[Index, ...]]:
         """Logits [… batch, t, k] and links [… batch, t, k, next] of a chain, and the batch."""

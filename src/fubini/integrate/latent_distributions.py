@@ -15,11 +15,11 @@ from fubini.base.arrays import Data
 from fubini.families.family import family_of
 from fubini.integrate.block import Block
 from fubini.integrate.configurations import CONFIGURATIONS, coupled_axes
-from fubini.integrate.latent_draws import arrays_of, over, placed, potentials
+from fubini.integrate.latent_draws import arrays_of, over, paths_of, placed
 from fubini.integrate.search import IntegrationStep
 from fubini.integrate.student import Student
 from fubini.numerics.digits import entry_probabilities
-from fubini.numerics.finite_chains import log_sum_exp, state_probabilities
+from fubini.numerics.finite_chains import log_sum_exp
 
 
 def family(step: IntegrationStep) -> str:
@@ -35,7 +35,7 @@ def parameters(step: IntegrationStep, leaf: Leaf, evaluation: Evaluation) -> dic
     if isinstance(result, (Block, Student)):
         return joint_parameters(result, leaf, evaluation)
     if result.distribution.family == "Chain":
-        probabilities = state_probabilities(*potentials(result, evaluation))
+        probabilities = paths_of(result, evaluation).probabilities()
         return {"probs": evaluation.xp.moveaxis(probabilities, -2, int(result.distribution.parameters["axis"].args[0]))}
     if result.distribution.family == CONFIGURATIONS:
         logits = over(evaluation, result.distribution.parameters["logits"], result.at)

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from fubini.algebra.axes import Axes, aligned
 from fubini.algebra.evaluation import Evaluation
 from fubini.algebra.node import Index, Leaf, Node
+from fubini.algebra.paths import Paths
 from fubini.base.arrays import Data
 from fubini.families.family import family_of
 from fubini.families.signature import Recognised
@@ -21,7 +22,6 @@ from fubini.integrate.search import IntegrationStep
 from fubini.integrate.student import Student
 from fubini.numerics.arithmetic import xp_of
 from fubini.numerics.digits import entries_of
-from fubini.numerics.finite_chains import path
 
 
 def over(evaluation: Evaluation, part: Node, at: Sequence[Index]) -> Data:
@@ -87,7 +87,7 @@ def placed(layout: LatentLayout, unknowns: Data, latents: Sequence[Leaf]) -> dic
 def _entries(result: Eliminated, key: Data, evaluation: Evaluation, leaf: Leaf) -> Data:
     distribution = result.distribution
     if distribution.family == "Chain":
-        return along_chain(result, path(key, *potentials(result, evaluation))) + leaf.first
+        return along_chain(result, paths_of(result, evaluation).draw(key)) + leaf.first
     if distribution.family == CONFIGURATIONS:
         chosen = jax.random.categorical(key, over(evaluation, distribution.parameters["logits"], result.at))
         return entries_of(chosen, leaf.count, leaf.shape, coupled_axes(distribution, leaf)) + leaf.first
@@ -104,10 +104,10 @@ def along_chain(result: Eliminated, states: Data) -> Data:
     return xp_of(states).moveaxis(states, -1, int(result.distribution.parameters["axis"].args[0]))
 
 
-def potentials(result: Eliminated, evaluation: Evaluation) -> tuple[Data, Data]:
-    """Logits [… batch, t, k] and links [… batch, t, k, next] of an eliminated chain."""
+def paths_of(result: Eliminated, evaluation: Evaluation) -> Paths:
+    """The paths of an eliminated chain."""
     *batch, t, k, following = result.at
-    given = result.distribution.parameters
-    return over(evaluation, given["logits"], (*batch, t, k)), over(
-        evaluation, given["links"], (*batch, t, k, following)
-    )
+    logit, link = result.distribution.parameters["logits"], result.distribution.parameters["links"]
+    logits = over(evaluation, logit, (*batch, t, k))
+    links = over(evaluation, link, (*batch, t, k, following))
+    return evaluation.paths(logits, links, t, batch, logit, link)

@@ -22,11 +22,11 @@ from fubini.families.parameters import Matrix, Vector
 from fubini.integrate.block import Block
 from fubini.integrate.configurations import CONFIGURATIONS, coupled_axes
 from fubini.integrate.elimination import Eliminated
-from fubini.integrate.latent_draws import along_chain, arrays_of, over, placed, potentials
+from fubini.integrate.latent_draws import along_chain, arrays_of, over, paths_of, placed
 from fubini.integrate.search import IntegrationStep
 from fubini.integrate.student import Student
 from fubini.numerics.digits import entries_of
-from fubini.numerics.finite_chains import best_path, chain_evidence, largest, log_sum_exp
+from fubini.numerics.finite_chains import largest, log_sum_exp
 
 
 class LatentMode(NamedTuple):
@@ -104,9 +104,9 @@ def _height_of_student(result: Student) -> Node:
 
 def _of_chain(result: Eliminated, leaf: Leaf, evaluation: Evaluation) -> LatentMode:
     """The likeliest path."""
-    logits, links = potentials(result, evaluation)
-    states, value = best_path(logits, links)
-    return LatentMode({leaf: along_chain(result, states) + leaf.first}, (value - chain_evidence(logits, links)).sum())
+    paths = paths_of(result, evaluation)
+    states, value = paths.best()
+    return LatentMode({leaf: along_chain(result, states) + leaf.first}, (value - paths.evidence()).sum())
 
 
 def _of_configurations(result: Eliminated, leaf: Leaf, evaluation: Evaluation) -> LatentMode:

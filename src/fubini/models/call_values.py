@@ -69,8 +69,8 @@ class FlatJoint:
         return precision(self.is_float64)
 
     def numbers(self, data: Data) -> Data:
-        """Known numbers as those of its answers: NumPy's, or JAX's in the precision in force."""
-        if self.is_float64:
+        """Known numbers as those of its answers: NumPy's, or JAX's in the precision in force; on a mesh they stay."""
+        if self.is_float64 and self.mesh is None:
             return np.asarray(data)
         with known_stays_known(data):
             return jnp.asarray(data)

@@ -80,20 +80,57 @@ def steps_of(logits: Data, links: Data, count: int) -> Data:
     return jnp.where(t < length, onward, same)
 
 
-def product_of_steps(steps: Data) -> Data:
-    """log Σ over the states between steps, many stretches side by side: from the state before to the one after."""
+def product_of_steps(steps: Data, reduce: Callable[..., Data] = log_sum_exp) -> Data:
+    """log Σ, or the maximum, over the states between steps, many stretches side by side: from the state before to the
+    one after."""
     lanes = max(lane for lane in LANES if len(steps) % lane == 0)
     side_by_side = jnp.moveaxis(steps.reshape(lanes, -1, *steps.shape[1:]), 0, 1)
-    return in_order(in_order(side_by_side))
+    return in_order(in_order(side_by_side, reduce), reduce)
 
 
-def in_order(steps: Data) -> Data:
-    """log Σ over the states between steps, one after another."""
+def in_order(steps: Data, reduce: Callable[..., Data] = log_sum_exp) -> Data:
+    """log Σ, or the maximum, over the states between steps, one after another."""
 
     def step(now: Data, here: Data) -> tuple[Data, None]:
-        return log_sum_exp(now[..., :, :, None] + here[..., None, :, :], axis=-2), None
+        return reduce(now[..., :, :, None] + here[..., None, :, :], axis=-2), None
 
     return jax.lax.scan(step, steps[0], steps[1:])[0]
+
+
+def before_steps(steps: Data, first: Data, reduce: Callable[..., Data] = log_sum_exp) -> Data:
+    """log Σ, or the maximum, over the paths to k before each step and after the last: [t + 1, …, k], the greatest 0."""
+
+    def step(now: Data, here: Data) -> tuple[Data, Data]:
+        new = _over_greatest(reduce(now[..., :, None] + here, axis=-2))
+        return new, new
+
+    return jnp.concatenate([first[None], jax.lax.scan(step, first, steps)[1]])
+
+
+def after_steps(steps: Data, last: Data) -> Data:
+    """log Σ over the paths on from k before each step and after the last: [t + 1, …, k], the greatest 0."""
+
+    def step(following: Data, here: Data) -> tuple[Data, Data]:
+        new = _over_greatest(log_sum_exp(here + following[..., None, :]))
+        return new, new
+
+    return jnp.concatenate([jax.lax.scan(step, last, steps, reverse=True)[1], last[None]])
+
+
+def _over_greatest(logs: Data) -> Data:
+    """Logarithms of weights over the greatest: those of a long chain would lose the digits between states."""
+    top = jax.lax.stop_gradient(jnp.max(logs, axis=-1, keepdims=True))
+    return logs - jnp.where(jnp.isfinite(top), top, 0.0)
+
+
+def chosen_before(choices: Data, last: Data) -> Data:
+    """The states before each step, one after another from those after the last back: state = choices[t, …, next]."""
+
+    def back(following: Data, choice: Data) -> tuple[Data, Data]:
+        state = jnp.take_along_axis(choice, following, axis=-1)
+        return state, state
+
+    return jax.lax.scan(back, last, choices, reverse=True)[1]
 
 
 def state_probabilities(logits: Data, links: Data) -> Data:

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fubini.algebra.label_digits import is_finite
-from fubini.base.arrays import Data, is_traced
+from fubini.base.arrays import Data, is_traced, namespace
 from fubini.eliminate.ask import argmax
 from fubini.errors import DataError, DomainError, Intractable, listed
 from fubini.infer.normal_approximation import highest
@@ -73,7 +73,7 @@ def _closed(model: FlatModel) -> dict[str, Data] | None:
         return None
     if is_traced(*values.values()):
         return values
-    if any(np.isnan(value).any() for value in values.values()):
+    if any(namespace(value).isnan(value).any() for value in values.values()):
         require_numbers(model.joint)
         return None
     return {name: model.numbers(value) for name, value in values.items()}
