@@ -77,6 +77,16 @@ def test_inside_of_jit(name: str, one_device: dict[str, np.ndarray]) -> None:
     assert most_communicated(text) == 0
 
 
+@pytest.mark.parametrize("name", ["evidence", "final"])
+def test_inside_of_jit_on_auto_axes(name: str, one_device: dict[str, np.ndarray]) -> None:
+    """Where arguments do not tell how they lie the compiler places the loop, and communicates after it at most."""
+    mesh = mesh_of(AxisType.Auto, tracks=8)
+    given = placed(LIKELIHOODS, mesh), placed(PRESENT, mesh)
+    compiled = jax.jit(lambda likelihoods, present: ASKS[name](chain_of(likelihoods, present))).lower(*given).compile()
+    np.testing.assert_allclose(compiled(*given), one_device[name], rtol=1e-6, atol=1e-6)
+    assert not in_loops(compiled.as_text())
+
+
 @pytest.mark.parametrize("name", ASKS)
 def test_nothing_is_communicated(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     chain = on_mesh(AxisType.Auto)

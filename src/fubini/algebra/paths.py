@@ -7,15 +7,15 @@ With M_j the product of the steps of stretch j, all devices are told all of them
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.sharding import PartitionSpec
 
 from fubini.algebra.node import Index
-from fubini.algebra.placement import Spread
+from fubini.algebra.placement import Spread, lax, untyped_jax
+from fubini.algebra.placement import numpy_of_jax as jnp
 from fubini.base.arrays import Data
 from fubini.numerics import finite_chains as chains
 from fubini.numerics.finite_chains import in_order, largest, log_sum_exp, product_of_steps, steps_of
@@ -83,8 +83,8 @@ class Paths(NamedTuple):
         if self.placement is None:
             return chains.path(key, self.logits, self.links)
         lead = jnp.moveaxis(self.logits, -2, 0)
-        keys = jax.random.split(key, len(lead))
-        noise = jax.vmap(lambda key: jax.random.gumbel(key, lead.shape[1:], lead.dtype))(keys)
+        keys = untyped_jax.random.split(key, len(lead))
+        noise = untyped_jax.vmap(partial(untyped_jax.random.gumbel, shape=lead.shape[1:], dtype=lead.dtype))(keys)
         return self._chosen(log_sum_exp, noise)
 
     def best(self) -> tuple[Data, Data]:
@@ -109,10 +109,11 @@ class Paths(NamedTuple):
         def ask(steps: Data, products: Data, here: Data, *noise: Data) -> Data:
             reached = chains.before_steps(products, jnp.zeros_like(products[0, ..., 0]), reduce)
             weights = chains.before_steps(steps, reached[here], reduce)[:-1]
-            choices = jnp.argmax(sum(noise, weights)[..., :, None] + steps, axis=-2)
+            noisy = weights + noise[0] if noise else weights
+            choices = jnp.argmax(noisy[..., :, None] + steps, axis=-2)
             through = chains.chosen_before(choices, jnp.broadcast_to(jnp.arange(steps.shape[-1]), choices.shape[1:]))
             last = jnp.argmax(reached[-1], axis=-1)[..., None]  # behind the end, where all are alike
-            borders = chains.chosen_before(jax.lax.all_gather(through[0], axes), last)
+            borders = chains.chosen_before(lax.all_gather(through[0], axes), last)
             after = jnp.concatenate([borders, last[None]])[here + 1]
             return chains.chosen_before(choices, after)[..., 0]
 
@@ -135,12 +136,12 @@ class Paths(NamedTuple):
             return jnp.pad(data, [*((0, count) for count in counts), *[(0, 0)] * (data.ndim - len(counts))])
 
         def local(steps: Data, number: Data, more: Sequence[Data]) -> Data:
-            products = jax.lax.all_gather(product_of_steps(steps, reduce), time.axes)
+            products = lax.all_gather(product_of_steps(steps, reduce), time.axes)
             return ask(steps, products, number[0], *more)
 
         spec = self.placement.spec
         specs = spec, PartitionSpec(time.axes), spec
-        on_each = jax.shard_map(local, mesh=time.mesh, in_specs=specs, out_specs=out, check_vma=False)
+        on_each = untyped_jax.shard_map(local, mesh=time.mesh, in_specs=specs, out_specs=out, check_vma=False)
         return on_each(fill(steps), jnp.arange(time.parts), tuple(map(fill, more)))
 
     def _in_time(self, answer: Data) -> Data:

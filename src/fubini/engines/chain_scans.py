@@ -118,11 +118,12 @@ def forward(chain: LinearChain, keep: bool) -> Forward:
         ahead = _ahead(now, parts[1] if is_moving else moves[0])
         made = ahead * parts[0]
         top = greatest_of(made, (0,))
-        return made / top, (top[0], *((now, ahead) if keep else (least_of(now),)))
+        return made / top, (top[0], *((now, ahead) if keep else (least_of(now, (0,)),)))
 
     last, (tops, *kept) = lax_loops.scan(step, first, (seen, moves) if is_moving else (seen,))
     before, ahead = kept if keep else (None, None)
-    least = kept[0] if before is None else jax.vmap(least_of)(before)
+    entering = kept[0] if before is None else before
+    least = least_of(entering, tuple(range(1, entering.ndim)))
     safe = jnp.all(least >= jnp.exp(-chain.room)) & jnp.all(last == last)
     evidence = Evidence(jnp.sum(last, axis=0), chain.log + jnp.sum(jnp.log(tops), axis=0))
     return Forward(evidence, safe, tops, before, ahead)
@@ -287,6 +288,6 @@ def smoothed(weights: ChainWeights, drops_small: bool) -> tuple[Pair, Pair, Data
 
     if drops_small:
         return in_linear_weights()
-    entering = jax.vmap(least_of)(back.later)
+    entering = least_of(back.later, (1, 2))
     safe = found.safe & jnp.all(entering >= jnp.exp(-chain.room))
     return if_in_range(safe, in_linear_weights, lambda: smoothed_by_logs(weights))

@@ -252,10 +252,13 @@ def greatest_of(weights: Data, axes: tuple[int, ...]) -> Data:
     return jnp.where(top > 0, top, 1.0)
 
 
-def least_of(weights: Data) -> Data:
-    """JAX: the least positive weight, at most 1."""
+def least_of(weights: Data, axes: tuple[int, ...]) -> Data:
+    """JAX: the least positive weight along the axes, at most 1.
+
+    Inside a loop the axes are those of states alone: between sequences on several devices it would communicate.
+    """
     constant = jax.lax.stop_gradient(weights)
-    return jnp.min(jnp.where(constant > 0, constant, 1.0))
+    return jnp.min(jnp.where(constant > 0, constant, 1.0), axis=axes)
 
 
 def exclusive(semiring: Semiring, pair: Scaled, axes: tuple[int, ...]) -> Scaled:

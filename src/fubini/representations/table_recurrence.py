@@ -138,14 +138,14 @@ def scanned(steps: Steps, start: Table, layout: TableLayout, turn: Turn, keep: b
         made = spread_out(made, tuple(turn.leave.get(name, name) for name in names), layout.batch)
         top = greatest_of(made, axes)
         after = made / top
-        return after, (top, after if keep else least_of(after))
+        return after, (top, after if keep else least_of(after, axes))
 
     first = to_weights(start, None, steps.links.before, layout.dtype)
     begin = spread_out(first.data, first.names, layout.batch)
     moving = [part.data for part in terms if steps.time in part.names]
     last, (tops, each) = lax_loops.scan(body, begin, moving, length=steps.length, reverse=turn.reverse)
-    every, least = (each, jax.vmap(least_of)(each)) if keep else (None, each)
-    first_least = least_of(begin)[None]
+    every, least = each if keep else None, least_of(each, tuple(range(1, each.ndim)))
+    first_least = least_of(begin, tuple(range(begin.ndim)))[None]
     entering = [least[1:], first_least] if turn.reverse else [first_least, least[:-1]]
     safe = jnp.all(jnp.concatenate(entering) >= jnp.exp(-room)) & jnp.all(last == last)
     logs = jnp.log(jnp.squeeze(tops, tuple(axis + 1 for axis in axes)))
