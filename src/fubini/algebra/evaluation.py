@@ -18,11 +18,11 @@ from fubini.algebra.binding import opened_once
 from fubini.algebra.build import const, factors_in, is_test
 from fubini.algebra.mesh_sums import OVER_ROWS, reads_rows
 from fubini.algebra.node import Index, Leaf, Node, node
-from fubini.algebra.paths import Paths
 from fubini.algebra.placement import Placed, Spread, spread_indices
 from fubini.algebra.ranges import bounds, is_whole
 from fubini.algebra.responses import sum_by_recursion
 from fubini.algebra.rows import Rows, front_of, is_tall
+from fubini.algebra.state_paths import Paths
 from fubini.algebra.walk import walk
 from fubini.base.arrays import Data, in_force
 from fubini.numerics.arithmetic import called, segment_sums

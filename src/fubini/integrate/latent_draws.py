@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from fubini.algebra.axes import Axes, aligned
 from fubini.algebra.evaluation import Evaluation
 from fubini.algebra.node import Index, Leaf, Node
-from fubini.algebra.paths import Paths
+from fubini.algebra.state_paths import Paths
 from fubini.base.arrays import Data
 from fubini.families.family import family_of
 from fubini.families.signature import Recognised
