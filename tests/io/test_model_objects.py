@@ -65,6 +65,21 @@ def test_tables_of_pyagrum_that_are_not_filled_are_refused() -> None:
         fb.io.from_model(peer)
 
 
+@pytest.mark.parametrize("ending", ["bif", "net", "bifxml"])
+def test_pyagrum_reads_our_files(ending: str, tmp_path: Path) -> None:
+    """With equal marginals. It reads tables of several parents in XDSL in an order that is not that of GeNIe."""
+    a, b, c = (fb.Bint.labelled(*(f"{name}{k}" for k in range(size))) for name, size in (("a", 2), ("b", 3), ("c", 2)))
+    rng = np.random.default_rng(0)
+    tables = [fb.Table(rng.dirichlet(np.ones(d.extent)), {n: d}) for n, d in (("a", a), ("b", b))]
+    table = fb.Table(rng.dirichlet(np.ones(2), size=(2, 3)), {"a": a, "b": b, "c": c})
+    net = fb.Network({"a": a, "b": b, "c": c}, (*tables, table), children=("a", "b", "c"), name="n")
+    fb.io.write_network(net, tmp_path / f"n.{ending}")
+    engine = gum.LazyPropagation(gum.loadBN(str(tmp_path / f"n.{ending}")))
+    engine.makeInference()
+    for name, marginal in net.marginals().items():
+        np.testing.assert_allclose(engine.posterior(name).toarray(), marginal.weights, atol=1e-7)
+
+
 def test_files_of_pyagrum(tmp_path: Path) -> None:
     """Each format of conditional tables that it writes, with as many digits as it writes.
 

@@ -217,6 +217,8 @@ def test_bad_questions() -> None:
     net = random_network(0).condition(a="a1")
     with pytest.raises(DataError, match=r"(?s)do\(a=…\).*observed"):
         net.do(a="a0")
+    with pytest.raises(DomainError, match=r"(?s)do\(a=…\) of a list of weights.*one value.*soft evidence"):
+        random_network(0).do(a=[0.2, 0.8])
     with pytest.raises(UnknownName, match=r"(?s)intervention for 'f'.*variables"):
         net.do(f="a0")
     with pytest.raises(DataError, match=r"(?s)'b9'.*'b0', 'b1', 'b2'"):

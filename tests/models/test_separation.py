@@ -92,6 +92,8 @@ def test_bad_structures() -> None:
         Structure.of_parents({"b": ["a"], "c": ["b"], "a": ["c"]})
     with pytest.raises(DomainError, match=r"(?s)parents 'rain' of 'grass'.*a list of names"):
         Structure.of_parents({"grass": "rain"})
+    with pytest.raises(DomainError, match=r"(?s)as list\n.*a network, or a mapping"):
+        fb.Network.learn({"a": [0, 1]}, structure=["a"])
     with pytest.raises(NameClash, match="each parent once"):
         Structure.of_parents({"b": ["a", "a"]})
     with pytest.raises(UnknownName, match=r"(?s)values of 'rian'.*nearest: +'rain'"):

@@ -13,21 +13,7 @@ from fubini.io.record import NetworkRecord, labels_of, require_directed
 from fubini.io.xml_text import XmlFile, leaf, read_xml
 
 WORDS = Words("VARIABLE", "DEFINITION", "the states of the variable that it is FOR vary fastest")
-HEAD = """<?xml version="1.0" encoding="UTF-8"?>
-<!DOCTYPE BIF [
-  <!ELEMENT BIF (NETWORK)*>
-  <!ATTLIST BIF VERSION CDATA #REQUIRED>
-  <!ELEMENT NETWORK (NAME, (PROPERTY | VARIABLE | DEFINITION)*)>
-  <!ELEMENT NAME (#PCDATA)>
-  <!ELEMENT VARIABLE (NAME, (OUTCOME | PROPERTY)*)>
-  <!ATTLIST VARIABLE TYPE (nature | decision | utility) "nature">
-  <!ELEMENT OUTCOME (#PCDATA)>
-  <!ELEMENT DEFINITION (FOR | GIVEN | TABLE | PROPERTY)*>
-  <!ELEMENT FOR (#PCDATA)>
-  <!ELEMENT GIVEN (#PCDATA)>
-  <!ELEMENT TABLE (#PCDATA)>
-  <!ELEMENT PROPERTY (#PCDATA)>
-]>"""
+HEAD = '<?xml version="1.0" encoding="UTF-8"?>'  # without a document type, at which the reader of aGrUM stops
 
 
 def parse_xmlbif(text: str, source: str = "<text>", limits: Limits = DEFAULT) -> NetworkRecord:

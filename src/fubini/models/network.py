@@ -161,6 +161,13 @@ class Network(Shown):
                     nearest=f"{name!r} is held at its observed value, {self._shown(name, self.evidence[name])!r}",
                     advice=f"ask the network without that evidence: net.do({name}=…)",
                 )
+        soft = [name for name, value in given.items() if is_finding(self.variables[name], value)]
+        if soft:
+            raise DomainError(
+                f"do({soft[0]}=…) of a list of weights",
+                expected="one value: an intervention sets a variable for certain",
+                advice=f"condition({soft[0]}=…) takes weights: soft evidence",
+            )
         changed = self.condition(given)
         points = {name: _point(name, self.variables[name], changed.evidence[name]) for name in given}
         factors = tuple(points.get(child, old) for child, old in zip(self.children, self.factors, strict=True))
@@ -404,8 +411,9 @@ class Network(Shown):
         >>> net.learnt
         learnt from 4 rows, 1 cell missing, 6 steps of expectation–maximisation; objective -8.0150101
         """
+        graph = structure.structure if isinstance(structure, Network) else structure
         made, tables, learnt = learn_tables(
-            frame, structure, domains=domains, prior=prior, steps=steps, tolerance=tolerance, progress=progress
+            frame, graph, domains=domains, prior=prior, steps=steps, tolerance=tolerance, progress=progress
         )
         return cls(made, tuple(tables.values()), children=tuple(tables), learnt=learnt)
 

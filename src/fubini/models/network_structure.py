@@ -35,6 +35,12 @@ class Structure(Graph):
         """
         if isinstance(parents, Structure) and domains is None:
             return parents
+        if not isinstance(parents, Mapping):
+            raise DomainError(
+                f"the structure of a network as {type(parents).__name__}",
+                expected="a network, or a mapping of variables to lists of their parents",
+                advice='{"grass": ["rain", "sprinkler"]}',
+            )
         own: dict[str, tuple[str, ...]] = {}
         for name, above in parents.items():
             if isinstance(above, str):

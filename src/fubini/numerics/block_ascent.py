@@ -209,7 +209,7 @@ def _together(slope: Callable[[Data], Data], own: Data) -> Data:
         return change
     hessian = cast(Any, jax.jacfwd)(slope)(own).reshape(own.size, own.size)
     values, vectors = cast(Any, jnp.linalg.eigh)((hessian + hessian.T) / 2)
-    least = _resolution(own) * jnp.max(jnp.abs(values))
+    least = jnp.maximum(_resolution(own) * jnp.max(jnp.abs(values)), float(np.finfo(own.dtype).tiny))
     along = vectors.T @ g.ravel() / jnp.maximum(jnp.abs(values), least)
     return (vectors @ along).reshape(own.shape)
 

@@ -21,7 +21,7 @@ import numpy as np
 from fubini.base.arrays import Data
 from fubini.base.domains import Bint
 from fubini.distributions.density import Density
-from fubini.errors import FubiniError, Intractable, listed
+from fubini.errors import FubiniError, Intractable, NoRule, listed
 from fubini.factors.gaussian import Gaussian
 from fubini.factors.promotion import promoted
 from fubini.factors.table import Table
@@ -66,11 +66,11 @@ def expectations_of(model: Any) -> Expectations:
     if not isinstance(model, Conditioned):
         raise _not_closed(model, "it is neither a fb.Chain nor a model with data")
     flat = FlatModel(model)
-    chain = _chain_in(flat)
-    if chain is not None:
+    chain, has_labels = _chain_in(flat), any(domain.is_discrete for domain in flat.reading.domains.values())
+    if chain is not None and (has_labels or _is_closed(chain)):
         return OfChain(chain)
     plate = plate_of_sites(flat)
-    if not any(domain.is_discrete for domain in flat.reading.domains.values()):
+    if not has_labels:
         return OfReals(model, flat.reading, plate is not None)
     if plate is not None:
         return OfTables(tuple(plate.factors), tuple(plate.variables))
@@ -84,6 +84,14 @@ def _chain_in(flat: FlatModel) -> Chain | None:
     except Intractable:
         return None
     return None if made is None else made.chain
+
+
+def _is_closed(chain: Chain) -> bool:
+    """Whether its factors are tables and Gaussians as they stand: a slope may be read as a function of the state."""
+    try:
+        return bool(OfChain(chain).groups)
+    except Intractable:
+        return False
 
 
 # -- products of tables, and chains ---------------------------------------------------------------------------------
@@ -327,7 +335,10 @@ class OfReals(Expectations):
         bounded = [name for name, domain in self.reading.domains.items() if domain.kind != "real"]
         if bounded:
             raise _not_closed(self.model, f"{listed(bounded)}: not on all real numbers")
-        exact = float(self.model.log_evidence())
+        try:
+            exact = float(self.model.log_evidence())
+        except (Intractable, NoRule) as error:
+            raise _not_closed(self.model, f"{error}".splitlines()[0]) from None
         own = float(self.expect()[0])
         if not np.isclose(own, exact, rtol=1e-4, atol=1e-3):
             raise _not_closed(self.model, "its log-density is not quadratic in the latents")
