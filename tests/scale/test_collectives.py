@@ -1,6 +1,7 @@
 """Programs over rows on a mesh exchange few numbers, and fetch none of the rows."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -10,6 +11,9 @@ import pytest
 from jax.sharding import AxisType
 
 import fubini as fb
+from fubini.models.eliminated_model import eliminated
+from fubini.models.flat_model import FlatModel
+from fubini.questions.sampler_target import target_of
 
 from .meshes import both_kinds, mesh_of, rows_of
 from .plate_models import Case, cases
@@ -17,6 +21,7 @@ from .watch import collectives, watched
 
 ROWS = 1_600
 CASES = cases(ROWS)
+RNG = np.random.default_rng(7)
 
 
 def on_axes(kind: AxisType) -> Callable[[np.ndarray], jax.Array]:
@@ -78,3 +83,54 @@ def test_slopes_for_each_row_lie_with_the_row(name: str) -> None:
         (own,), (whole,) = compiled(*given), jax.jit(slopes)(*expected)
         assert own.sharding.shard_shape(own.shape) == (ROWS // 8, 3)
         np.testing.assert_allclose(own, whole, rtol=1e-9, atol=1e-12)
+
+
+@fb.model
+def logistic_groups(group):
+    s = yield fb.dist.HalfNormal(1.0).named("s")
+    a = yield fb.dist.Normal(0.0, s).expand([12]).named("a")
+    yield fb.dist.Bernoulli(logits=a[group]).named("y")
+
+
+@both_kinds
+def test_slopes_of_groups_are_sums_of_each_device(kind: AxisType) -> None:
+    """Those that samplers take, where devices do not divide the rows."""
+    group, y = CASES["groups"].arguments[0][1:], CASES["logistic"].observed[1:]
+    mesh = mesh_of(kind, rows=8)
+
+    def slopes_of(place: Callable[[np.ndarray], Any]) -> tuple[Any, Any]:
+        model = FlatModel(logistic_groups(place(group)).condition(y=place(y)))
+        with model.precision():
+            target, _ = target_of(eliminated(model, ()))
+        free = {"s": jnp.array(0.3), "a": jnp.linspace(-1.0, 1.0, 12)}
+        compiled = jax.jit(jax.grad(target.log_density)).lower(free, target.numbers).compile()
+        return compiled.as_text(), compiled(free, target.numbers)
+
+    with jax.enable_x64(True):
+        text, own = slopes_of(lambda x: fb.shard(x, mesh, "rows"))
+        assert all(size < ROWS / 8 for _, size in collectives(text))
+        jax.tree_util.tree_map(partial(np.testing.assert_allclose, rtol=1e-10), own, slopes_of(jnp.asarray)[1])
+
+
+@fb.model
+def rates(like):
+    r = yield fb.dist.Gamma(2.0, 3.0).expand([like.shape[0]]).named("r")
+    yield fb.dist.Poisson(r).named("y")
+
+
+@both_kinds
+def test_latents_for_each_row_lie_with_the_row(kind: AxisType) -> None:
+    """r | y ~ Gamma(2 + y, 4); where devices do not divide the rows, answers lie whole on each device."""
+    y, mesh = RNG.poisson(1.0, ROWS).astype(np.int32), mesh_of(kind, rows=8)
+    with jax.enable_x64(True):
+        for rows in (y, y[1:]):
+            with watched() as seen:
+                placed = fb.shard(rows, mesh, "rows")
+                post = rates(placed).condition(y=placed)
+                means, best = post.marginal("r").mean("r").data, post.map()[0]
+            assert not seen.fetched
+            np.testing.assert_allclose(means, (2 + rows) / 4, rtol=1e-10)
+            np.testing.assert_allclose(best, (1 + rows) / 4, rtol=1e-10)
+            if len(rows) == ROWS:
+                seen.require_few_numbers(ROWS)
+                assert means.sharding.shard_shape(means.shape) == (ROWS // 8,)

@@ -43,21 +43,25 @@ def mixture(place: Callable[[np.ndarray], Any]) -> Any:
     return components(ROWS, m, p).condition(y=place(CASES["mixture"].observed))
 
 
-def assert_learnt(make: Callable[..., Any], most: int, **options: Any) -> None:
+WIDTHS = {"float32": (AxisType.Explicit, 1e-6), "float64": (AxisType.Auto, 1e-9)}
+
+
+def assert_learnt(make: Callable[..., Any], most: int, width: str = "float64", **options: Any) -> None:
     """Also, no collective has so many numbers."""
-    mesh = mesh_of(AxisType.Auto, rows=8)
-    with jax.enable_x64(True):
-        wide = lambda x: x.astype(float) if x.dtype.kind == "f" else x  # noqa: E731
+    kind, rtol = WIDTHS[width]
+    mesh = mesh_of(kind, rows=8)
+    with jax.enable_x64(width == "float64"):
+        cast = lambda x: x.astype(width) if x.dtype.kind == "f" else x  # noqa: E731
         with watched() as seen:
-            own = fb.fit(make(lambda x: fb.shard(wide(x), mesh, "rows")), progress=False, **options)
-        one = fb.fit(make(lambda x: jnp.asarray(wide(x))), progress=False, **options)
+            own = fb.fit(make(lambda x: fb.shard(cast(x), mesh, "rows")), progress=False, **options)
+        one = fb.fit(make(lambda x: jnp.asarray(cast(x))), progress=False, **options)
         assert not seen.fetched
         assert not [size for _, size in seen.collectives if size >= most]
-        assert_close((own.params, own.history), (one.params, one.history), 1e-9)
+        assert_close((own.params, own.history, own.errors), (one.params, one.history, one.errors), rtol)
 
 
 def test_evidence_of_a_regression_is_climbed() -> None:
-    assert_learnt(regression, ROWS, steps=4)
+    assert_learnt(regression, ROWS, "float32", steps=4)
 
 
 def test_components_whose_labels_are_summed_out_are_learnt() -> None:
@@ -67,3 +71,8 @@ def test_components_whose_labels_are_summed_out_are_learnt() -> None:
 def test_expectation_maximisation_of_components() -> None:
     """Where devices do not divide the rows, expected statistics of each row are exchanged between its two steps."""
     assert_learnt(mixture, 2 * ROWS, method="em", steps=3)
+
+
+def test_stochastic_expectation_maximisation_of_components() -> None:
+    """The rows of a step are those that one device draws; to read them, all rows are exchanged."""
+    assert_learnt(mixture, 2 * ROWS, method="em", steps=40, batch=50, key=jax.random.key(3))

@@ -1,6 +1,10 @@
 """`fb.shard` places arrays of any length, and models read them without fetching them."""
 
+from collections.abc import Callable
+from typing import Any
+
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import zarr
@@ -8,6 +12,8 @@ from jax.sharding import AxisType
 
 import fubini as fb
 from fubini.base.sharded_array import bytes_of
+from fubini.models.eliminated_model import eliminated
+from fubini.models.flat_model import FlatModel
 
 from .meshes import mesh_of
 
@@ -103,7 +109,24 @@ def test_data_over_two_meshes() -> None:
         model.log_evidence()
 
 
-def test_numbers_of_arguments_are_looked_at_where_an_answer_is_none() -> None:
+W = jnp.array(0.5)
+DOORS: dict[str, Callable[[Any], Any]] = {
+    "evidence": lambda post: post.log_evidence(),
+    "marginal": lambda post: post.marginal("w"),
+    "posterior": lambda post: post.posterior(),
+    "map": lambda post: post.map(),
+    "predict": lambda post: post.predict(jax.random.key(0), "w", draws=2),
+    "explain": lambda post: str(fb.explain(post)),
+    "density": lambda post: post.log_prob(w=W),
+    "eliminated density": lambda post: eliminated(FlatModel(post), ()).log_prob(w=W),
+    "draws": lambda post: post.infer(jax.random.key(0), draws=2, chains=1, warmup=2, progress=False),
+    "nuts": lambda post: post.infer(jax.random.key(0), 2, 1, warmup=2, method="nuts", progress=False),
+    "svi": lambda post: post.infer(jax.random.key(0), 2, 1, method="svi", progress=False),
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_numbers_of_arguments_are_looked_at_where_an_answer_is_none(door: str) -> None:
     @fb.model
     def line(x):
         w = yield fb.dist.Normal(0.0, 1.0)
@@ -113,7 +136,7 @@ def test_numbers_of_arguments_are_looked_at_where_an_answer_is_none() -> None:
     x[5_000] = np.nan
     post = line(fb.shard(x, AUTO, "rows")).condition(y=fb.shard(ROWS, AUTO, "rows"))
     with pytest.raises(fb.FubiniError, match="has NaN at row 5,000, in shard 5 of 8") as error:
-        post.log_evidence()
+        DOORS[door](post)
     assert "left out before they are placed" in str(error.value)
 
 

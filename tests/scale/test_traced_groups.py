@@ -6,10 +6,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.sharding import AxisType
 
 import fubini as fb
 from fubini import dist
 
+from .meshes import both_kinds, mesh_of
 from .plate_models import cases
 
 CASE = cases(60)["groups"]
@@ -41,6 +43,18 @@ def of_tables(group: Any, y: Any) -> Any:
 def test_questions_are_those_of_known_groups(ask: Any) -> None:
     for one, other in zip(jax.tree.leaves(jax.jit(ask)(GROUP, Y)), jax.tree.leaves(ask(GROUP, Y)), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("count", [59, 56], ids=["padded", "even"])
+@both_kinds
+@pytest.mark.parametrize("ask", [evidence, of_factors])
+def test_groups_over_a_mesh(ask: Any, kind: AxisType, count: int) -> None:
+    """Known and traced, with slopes."""
+    mesh = mesh_of(kind, rows=8)
+    group, y = (fb.shard(np.asarray(rows[:count]), mesh, "rows") for rows in (GROUP, Y))
+    expected = ask(GROUP[:count], Y[:count])
+    answers = [ask(group, y), jax.jit(ask)(group, y)]
+    np.testing.assert_allclose(answers, [expected] * 2, rtol=1e-6)
 
 
 def test_slopes_are_those_of_known_groups() -> None:

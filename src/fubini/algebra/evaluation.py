@@ -18,7 +18,7 @@ from fubini.algebra.binding import opened_once
 from fubini.algebra.build import const, factors_in, is_test
 from fubini.algebra.mesh_sums import OVER_ROWS, reads_rows
 from fubini.algebra.node import Index, Leaf, Node, node
-from fubini.algebra.placement import Placed, Spread, spread_indices
+from fubini.algebra.placement import Placed, Spread, filled, spread_indices
 from fubini.algebra.ranges import bounds, is_whole
 from fubini.algebra.responses import sum_by_recursion
 from fubini.algebra.rows import Rows, front_of, is_tall
@@ -107,7 +107,20 @@ class Evaluation:
         axes = union(places)
         spread = [aligned(place, axes).astype(int) for place in places]
         inside = [self.xp.clip(place, 0, size - 1) for place, size in zip(spread, array.shape, strict=True)]
-        return Axes(self.xp.broadcast_to(array[tuple(inside)], tuple(i.size for i in axes)), axes)
+        sizes = tuple(i.size for i in axes)
+        if self.placed and self.xp is not np:
+            inside = self._filled(inside, this, axes)
+        taken = array[tuple(inside)][tuple(map(slice, sizes))]
+        return Axes(self.xp.broadcast_to(taken, sizes), axes)
+
+    def _filled(self, places: list[Data], this: Node, axes: tuple[Index, ...]) -> list[Data]:
+        """Places over rows on a mesh, as many for each device, so that slopes are sums of each device."""
+        spread = spread_indices([this], self.placed)
+        for axis, i in enumerate(axes):
+            if i in spread:
+                parts = spread[i].parts
+                places = [filled(place, parts, axis) if place.shape[axis] > 1 else place for place in places]
+        return places
 
     def _add(self, this: Node) -> Axes:
         return self._added(this, [self.of(part) for part, _ in this.args])

@@ -69,10 +69,11 @@ class Spread(NamedTuple):
         return local(*tree_map(partial(filled, parts=self.parts), arrays))
 
 
-def filled(array: Data, parts: int) -> Data:
-    """Rows with zeros at the end, so that each of so many parts has as many."""
-    lacking = -len(array) % parts
-    return numpy_of_jax.pad(array, [(0, lacking), *[(0, 0)] * (array.ndim - 1)]) if lacking else array
+def filled(array: Data, parts: int, axis: int = 0) -> Data:
+    """An axis, the first unless another is said, with zeros at its end: each of so many parts has as many entries."""
+    lacking = -array.shape[axis] % parts
+    pads = [(0, lacking if place == axis else 0) for place in range(array.ndim)]
+    return numpy_of_jax.pad(array, pads) if lacking else array
 
 
 def count_devices() -> int:

@@ -268,8 +268,8 @@ def _allowed(requirement: Requirement, given: list[Array]) -> Array:
         while ok.shape != arrays[0].shape[: np.ndim(ok)]:  # numpyro tests the spectrum of a vector entry by entry
             ok = ok.all(axis=-1)
         ok = ok.reshape(ok.shape + (1,) * max(arrays[0].ndim - np.ndim(ok), 0))
-    term, text = given[0], " - ".join(map(_shown, given))
-    (data,) = require(ok, lambda: requirement.error(text, quantity), term.array)
+    term = given[0]
+    (data,) = require(ok, lambda: requirement.error(" - ".join(map(_shown, given)), quantity), term.array)
     return term if data is term.array else Array._of(data, term.names, term.inputs, term.output, term.mark)
 
 

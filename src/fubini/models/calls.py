@@ -34,6 +34,7 @@ from fubini.distributions.parameter_checks import satisfied
 from fubini.engines.host_program import HostPrograms
 from fubini.errors import DataError, DomainError
 from fubini.models.call_values import FlatJoint
+from fubini.models.data_numbers import require_numbers_on_devices
 from fubini.models.outline import Outline, SiteOutline
 from fubini.models.sample import Given
 
@@ -212,6 +213,7 @@ def _diagnose(flat_joint: FlatJoint, values: list[Data], names: tuple, mapped: t
         for name in path[:-1]:
             site = site[name].inner
         require_in_domain(site[path[-1]].domain, np.asarray(value), ".".join(path))
+    require_numbers_on_devices(flat_joint.joint)
     one = nested(names, [value[0] if many else value for value, many in zip(values, mapped, strict=True)])
     if set(flat_joint.outline.free) <= set(one):
         flat_joint.joint.run(Given(one))  # on numbers, so that wrong parameters raise

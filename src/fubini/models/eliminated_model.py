@@ -42,6 +42,7 @@ from fubini.integrate.latent_draws import drawn
 from fubini.models.calls import as_numbers, require_in_domain
 from fubini.models.checks import require_allowed, required
 from fubini.models.compiled_function import Answer, CompiledFunction
+from fubini.models.data_numbers import require_numbers
 from fubini.models.draw_arrays import arrays_of
 from fubini.models.flat_model import FlatModel
 from fubini.models.question_heads import ELIMINATE, GIBBS, LOG_EVIDENCE, METROPOLIS, PREDICT
@@ -168,6 +169,7 @@ class EliminatedModel(Shown):
         if not is_traced(log_p) and np.isnan(wrong := np.asarray(log_p)).any():
             at = int(np.argmax(np.isnan(wrong.reshape(-1))))
             require_allowed(self.reading, {n: v[at] if batch else v for n, v in given.items()})
+            require_numbers(self.joint)
         return log_p.reshape(batch) if batch else log_p
 
     def recover(self, key: Data, draws: Any) -> dict[str, Data]:

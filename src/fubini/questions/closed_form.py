@@ -15,9 +15,9 @@ from fubini.algebra.features import require_convergent
 from fubini.algebra.node import Index, Node
 from fubini.algebra.node_notation import written
 from fubini.base.arrays import Data, is_traced
-from fubini.base.distant import DistantArray, distant, flatten
 from fubini.bridge.indexed_density import Disintegration
 from fubini.errors import DataError, Intractable, listed
+from fubini.models.data_numbers import require_numbers
 from fubini.models.eliminated_model import EliminatedModel
 from fubini.models.flat_model import FlatModel
 from fubini.models.flavour import Flavour
@@ -50,7 +50,11 @@ def require_evidence(value: float, joint: Flavour, reading: Reading | None = Non
 
 def with_mass(disintegration: Disintegration, model: FlatModel, make: Callable[[], Factor]) -> Factor:
     """A factor of a density whose evidence is finite; where numbers are traced, it is not a number if that is not."""
-    data = disintegration.remaining.log().data  # type: ignore[attr-defined]
+    try:
+        data = disintegration.remaining.log().data  # type: ignore[attr-defined]
+    except DataError:
+        require_numbers(model.joint)  # what is wrong may be said better
+        raise
     if not is_traced(data):
         require_evidence(float(np.max(data)), model.joint, model.reading)
         return make()
@@ -60,39 +64,6 @@ def with_mass(disintegration: Disintegration, model: FlatModel, make: Callable[[
         return leaf + mark.astype(leaf.dtype) if np.dtype(leaf.dtype).kind == "f" else leaf
 
     return jax.tree_util.tree_map(marked, make())
-
-
-def _require_distant_numbers(joint: Flavour, record: DistantArray) -> None:
-    """The same of an array that stays where it is."""
-    wrong = None if record.dtype.kind != "f" or record.range.is_finite else record.first_outside(_is_number)
-    if wrong is not None:
-        raise DataError(
-            f"an answer of {joint}",
-            expected="numbers in the data and arguments of the model",
-            nearest=f"{record} has NaN at {record.at(wrong[0])}",
-            advice="rows that are missing are left out before they are placed: fb.shard(x[rows], mesh, …)",
-        )
-
-
-def _is_number(array: Data) -> Data:
-    return ~jnp.isnan(array)
-
-
-def require_numbers(joint: Flavour) -> None:
-    """Where an answer is not a number, say so if what the model reads is not either."""
-    for leaf in flatten(joint)[0]:
-        if (record := distant(leaf)) is not None:
-            _require_distant_numbers(joint, record)
-            continue
-        array = np.asarray(leaf)
-        if array.dtype.kind == "f" and np.isnan(array).any():
-            place = tuple(int(axis[0]) for axis in np.nonzero(np.isnan(array)))
-            raise DataError(
-                f"an answer of {joint}",
-                expected="numbers in the data and arguments of the model",
-                nearest=f"an array of shape {array.shape} has NaN at {place}",
-                advice="data that are missing go in as a masked array: np.ma.masked_invalid(data)",
-            )
 
 
 def may_leave(asked: str, mark: tuple[Any, Any, Node]) -> DataError:

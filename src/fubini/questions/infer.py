@@ -32,6 +32,7 @@ from fubini.infer.nuts_warnings import warn_of_draws
 from fubini.infer.sampler import Draw, Sampler
 from fubini.infer.target import Target
 from fubini.infer.tempered import is_temperable, warn_of_populations
+from fubini.models.data_numbers import require_numbers
 from fubini.models.eliminated_model import EliminatedModel, eliminated
 from fubini.models.flat_model import FlatModel
 from fubini.models.options import require_options, whole_number
@@ -39,7 +40,7 @@ from fubini.models.question_heads import exact_infer
 from fubini.models.sampled_rows import SampledRows
 from fubini.numerics.randomness import require_key
 from fubini.questions.arviz_groups import groups_of, to_arviz
-from fubini.questions.closed_form import require_evidence, require_numbers, require_proper
+from fubini.questions.closed_form import require_evidence, require_proper
 from fubini.questions.draw_block import Block
 from fubini.questions.draw_store import Axes, DrawStore, Groups, open_draws
 from fubini.questions.gibbs import compiled_gibbs

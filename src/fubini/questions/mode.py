@@ -16,11 +16,11 @@ from fubini.eliminate.ask import argmax
 from fubini.errors import DataError, DomainError, Intractable, listed
 from fubini.infer.normal_approximation import highest
 from fubini.infer.target import Target
+from fubini.models.data_numbers import require_numbers
 from fubini.models.eliminated_model import EliminatedModel, eliminated
 from fubini.models.flat_model import FlatModel
 from fubini.models.paths import nested
 from fubini.models.question_heads import exact_mode
-from fubini.questions.closed_form import require_numbers
 from fubini.questions.sampler_target import SupportTransform, target_of
 from fubini.terms.value import to_array
 
