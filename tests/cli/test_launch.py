@@ -94,6 +94,34 @@ def test_one_that_fails_ends_all(folder, capfd) -> None:
     assert "no checkpoint was written" in message and "begins again" in message
 
 
+JOINED = """
+import sys, time
+from pathlib import Path
+from jax.experimental.multihost_utils import sync_global_devices
+import fubini as fb
+
+here = fb.distributed()
+sync_global_devices("both are here")
+if here.index == 1:
+    try:
+        sys.exit(5)
+    except SystemExit:
+        Path("ends").write_text(str(time.time()))
+    sys.exit(END)
+sync_global_devices("one has ended")
+"""
+
+
+@pytest.mark.parametrize(("end", "status"), [(3, 3), ("there are no rows", 1)])
+def test_one_that_exits_is_not_waited_for(end, status, folder, capfd) -> None:
+    """JAX would wait for the other process, which waits for this one, for minutes."""
+    assert main(["launch", "-n", "2", "--devices", "1", script(JOINED.replace("END", repr(end)))]) == 1
+    assert time.time() - float(Path("ends").read_text()) < 15
+    message = capfd.readouterr().err
+    assert "process 1 of 2 of script.py" in message and f"its exit status was {status}; the others" in message
+    assert end == status or f"{end}\n" in message
+
+
 def test_what_cannot_be_launched(folder, capfd) -> None:
     assert main(["launch", "-n", "2", "absent.py"]) == 1
     assert "fubini launch of absent.py" in capfd.readouterr().err

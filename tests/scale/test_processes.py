@@ -26,8 +26,9 @@ SECONDS = 600
 
 
 def launched(script: str, folder: Path) -> subprocess.Popen:
-    """Two processes of a script; what they compile is kept for the next."""
+    """Two processes of a script; what they compile is kept for the next, and compiled fast rather than to be fast."""
     variables = {
+        "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} --xla_backend_optimization_level=0",
         "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path]),
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
     }

@@ -48,7 +48,7 @@ def distributed(**options: Any) -> Processes:
     It comes before the first array. The others are found by what `fubini launch` says, or as JAX finds them: by SLURM,
     Open MPI or Kubernetes; `options` are those of `jax.distributed.initialize`, as `cluster_detection_method="mpi4py"`.
     A script that none of these has started runs alone. CPUs communicate by gloo. An error in one process ends it at
-    once, so that the others do not wait for it.
+    once, so that the others do not wait for it; `sys.exit(3)` does where `fubini launch` has started it.
 
         here = fb.distributed()                               # fubini launch -n 2 script.py
         mesh = jax.make_mesh((len(jax.devices()),), ("rows",))

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fubini.base.processes import COORDINATOR, COUNT, INDEX, NOTES
+from fubini.cli import launched_script
 from fubini.cli.process_group import Ended, ProcessGroup
 from fubini.errors import DomainError, FileFormatError, FubiniError
 
@@ -54,7 +55,9 @@ def _start(options: argparse.Namespace, index: int, address: str, notes: str) ->
         flags = [flag for flag in os.environ.get("XLA_FLAGS", "").split() if not flag.startswith(DEVICES)]
         variables |= {"XLA_FLAGS": " ".join([*flags, f"{DEVICES}={options.devices}"]), "JAX_PLATFORMS": "cpu"}
     return subprocess.Popen(
-        [sys.executable, str(options.script), *options.arguments], env=os.environ | variables, stdin=subprocess.DEVNULL
+        [sys.executable, launched_script.__file__, str(options.script), *options.arguments],
+        env=os.environ | variables,
+        stdin=subprocess.DEVNULL,
     )
 
 
