@@ -13,6 +13,7 @@ import fubini as fb
 
 from .meshes import both_kinds, mesh_of
 from .programs import in_loops, most_communicated, program, programs
+from .watch import watched
 
 TRACKS, STEPS, STATES = 16, 12, 3
 RANDOM = np.random.default_rng(0)
@@ -57,7 +58,9 @@ def one_device() -> dict[str, np.ndarray]:
 @both_kinds
 @pytest.mark.parametrize("name", ASKS)
 def test_answers_are_those_of_one_device(kind: AxisType, name: str, one_device: dict[str, np.ndarray]) -> None:
-    answer = ASKS[name](on_mesh(kind))
+    with watched() as seen:
+        answer = ASKS[name](on_mesh(kind))
+    seen.require_few_numbers(TRACKS)
     np.testing.assert_allclose(answer, one_device[name], rtol=1e-6, atol=1e-7)
     if name != "evidence":
         assert answer.sharding.shard_shape(answer.shape) != answer.shape, "what is local stays where it is"
