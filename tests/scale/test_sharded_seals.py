@@ -30,15 +30,20 @@ def weights(data: Path) -> np.ndarray:
 
 
 def chain_of(weights: jax.Array) -> fb.Chain:
-    step = fb.Table(MOVES, ("x", "x1")) * fb.Table(weights, ("track", "t", "x1"))
-    return fb.Chain(init=fb.Table([0.4, 0.3, 0.3], ("x",)), factor=step, time="t", step={"x": "x1"})
+    start, moves = jnp.asarray([0.4, 0.3, 0.3], weights.dtype), jnp.asarray(MOVES, weights.dtype)
+    step = fb.Table(moves, ("x", "x1")) * fb.Table(weights, ("track", "t", "x1"))
+    return fb.Chain(init=fb.Table(start, ("x",)), factor=step, time="t", step={"x": "x1"})
 
 
-def test_tracks_over_devices(weights: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
-    one = chain_of(jnp.asarray(weights))
-    many = chain_of(fb.shard(weights, mesh_of(AxisType.Auto, tracks=8), "tracks"))
-    np.testing.assert_allclose(many.log_evidence().array, one.log_evidence().array, rtol=1e-6, atol=1e-4)
-    np.testing.assert_allclose(many.smooth().weights, one.smooth().weights, rtol=1e-6, atol=1e-6)
-    np.testing.assert_array_equal(many.argmax()["x1"], one.argmax()["x1"])
-    for text in programs(many.log_evidence, monkeypatch):
-        assert not in_loops(text)
+@pytest.mark.parametrize(("kind", "double"), [(AxisType.Auto, False), (AxisType.Explicit, True)], ids=str)
+def test_tracks_over_devices(
+    kind: AxisType, double: bool, weights: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with jax.enable_x64(double):
+        weights, tolerance = weights.astype(float if double else np.float32), 1e-10 if double else 1e-6
+        one, many = chain_of(jnp.asarray(weights)), chain_of(fb.shard(weights, mesh_of(kind, tracks=8), "tracks"))
+        np.testing.assert_allclose(many.log_evidence().array, one.log_evidence().array, rtol=tolerance)
+        np.testing.assert_allclose(many.smooth().weights, one.smooth().weights, rtol=tolerance, atol=tolerance)
+        np.testing.assert_array_equal(many.argmax()["x1"], one.argmax()["x1"])
+        for text in programs(many.log_evidence, monkeypatch):
+            assert not in_loops(text)
