@@ -238,3 +238,17 @@ def test_bad_input(post, ask, kind, words):
     with pytest.raises(kind) as error:
         ask(post)
     assert all(word in str(error.value) for word in words), str(error.value)
+
+
+def test_labels_with_more_values_than_a_float_holds() -> None:
+    y = np.linspace(-1.0, 1.0, 799)
+    model = fb.JointNamed(
+        dict(
+            p=fb.dist.Dirichlet(jnp.ones(3)),
+            m=fb.dist.Normal(0.0, 1.0).expand([3]),
+            k=lambda p: fb.dist.Categorical(p).expand([799]),
+            y=lambda m, k: fb.dist.Normal(m[k], 1.0),
+        )
+    )
+    with pytest.raises(fb.FubiniError, match=r"'k' has about 10\^381 values together"):
+        model.condition(y=y).marginal("p")

@@ -13,6 +13,8 @@ from jax.sharding import AxisType
 from scipy.special import gammaln
 
 import fubini as fb
+from fubini.infer.methods import METHODS
+from fubini.infer.normal_approximation import svi
 
 from .meshes import mesh_of, rows_of
 from .plate_models import Case, cases, mixture, naive_bayes, tokens
@@ -97,13 +99,20 @@ def test_labels_given_their_components_are_those_of_one_device(width: str) -> No
         assert_close(*(table.weights for table in tables), rtol)
 
 
-def test_chains_of_nuts_are_those_of_one_device() -> None:
+@pytest.mark.parametrize("options", [dict(method="nuts", warmup=5, chains=2), dict(method="svi", chains=1)], ids=str)
+def test_draws_are_those_of_one_device(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is observed is part of the result; of the optimisation these are the first steps."""
+    monkeypatch.setitem(METHODS, "svi", lambda target, settings: svi(target, 40, progress=False))
     case = CASES["logistic"]
-    options = dict(draws=5, warmup=5, chains=2, method="nuts", progress=False, log_likelihood=False, predictive=False)
+    options = options | dict(draws=5, progress=False, log_likelihood=False, predictive=False)
     with jax.enable_x64(True):
-        runs = [case.post(place).infer(KEY, **options) for place in (even, jnp.asarray)]
-    assert_close(*({n: run.posterior[n].values for n in run.posterior} for run in runs), rtol=1e-9)
-    np.testing.assert_array_equal(*(run.sample_stats["n_steps"] for run in runs))
+        with watched() as seen:
+            over_mesh = case.post(even).infer(KEY, **options)
+        assert not [size for _, size in seen.collectives if size >= ROWS]
+        one_device = case.post(jnp.asarray).infer(KEY, **options)
+    assert_close(*({n: run.posterior[n].values for n in run.posterior} for run in (over_mesh, one_device)), rtol=1e-9)
+    if options["method"] == "nuts":
+        np.testing.assert_array_equal(over_mesh.sample_stats["n_steps"], one_device.sample_stats["n_steps"])
 
 
 @pytest.mark.parametrize("width", ["float32", "float64"])

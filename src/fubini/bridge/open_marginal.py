@@ -147,7 +147,7 @@ def count(leaf: Leaf) -> float:
     """The number of values that all entries of a variable have together."""
     if not leaf.is_integer or leaf.low is None or leaf.high is None:
         return math.inf
-    return float(leaf.high - leaf.low + 1) ** math.prod(leaf.shape)
+    return int(leaf.high - leaf.low + 1) ** math.prod(leaf.shape)  # more than a float may hold
 
 
 def _assignments(labels: Mapping[Name, Leaf], index: Name, density: IndexedDensity) -> dict[Name, Array]:
