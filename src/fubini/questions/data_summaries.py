@@ -2,6 +2,9 @@
 
 Exact where log p is a polynomial in y of the first or second degree (but for what does not depend on parameters): then
 its values at as many points as it has coefficients tell it everywhere. The weights w are the statistics of the data.
+
+Of independent entries each has points of its own. In the first degree these are its least and its greatest number, so
+that no weight is negative, and nothing cancels: of events, how often each came and how often not.
 """
 
 from __future__ import annotations
@@ -21,9 +24,10 @@ from fubini.families.family import read_family
 from fubini.numerics.named_axes import align
 from fubini.sequence.links import fixed_bound
 from fubini.terms.factor import Factor
-from fubini.terms.value import Array, Value, to_value
+from fubini.terms.value import Array, Value, Variable, to_value
 
 POINT = fixed_bound("point")
+ENTRIES = tuple(fixed_bound(f"entry {axis}") for axis in range(8))
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,22 +35,27 @@ class Summary:
     """The points that stand for data, and what each datum adds to their weights."""
 
     points: Array
-    basis: np.ndarray  # [data, points]
+    basis: np.ndarray  # [data, points, … entries]
     names: tuple  # of the data
 
     def weights(self, counts: Data, factor: Factor) -> Data:
-        """w  =  Σ_d c_d L(y_d), over the points and the other names of a factor over data."""
+        """w  =  Σ_d c_d L(y_d), over the points, the entries, and the other names of a factor over data."""
         names = tuple(factor.inputs)
         own = [names.index(name) for name in self.names]
         front = jnp.moveaxis(counts, own, range(len(own)))
         rows = front.reshape(len(self.basis), *front.shape[len(own) :])
-        return jnp.tensordot(jnp.asarray(self.basis.T, rows.dtype), rows, 1)
+        return jnp.tensordot(jnp.asarray(np.moveaxis(self.basis, 0, -1), rows.dtype), rows, 1)
 
     def at_points(self, density: Density) -> Table:
-        """The same density of the points, none of them masked, over them and then the other names."""
-        table = promoted(Density(_unmasked(density.distribution)[0], self.points))
+        """The same density of the points, none of them masked, over them, the entries, and then the other names."""
+        entries = self.points.names[1:]
+        distribution = _unmasked(density.distribution)[0]
+        if entries:
+            distribution = _of_entries(_base(distribution), [Variable(n, self.points.inputs[n]) for n in entries])
+        table = promoted(Density(distribution, self.points))
         assert isinstance(table, Table)
-        return table._ordered((POINT, *(name for name in table.inputs if name != POINT)))  # type: ignore[return-value]
+        lead = self.points.names
+        return table._ordered((*lead, *(name for name in table.inputs if name not in lead)))  # type: ignore[return-value]
 
 
 def summary_of(term: Factor) -> Summary | None:
@@ -62,20 +71,62 @@ def summary_of(term: Factor) -> Summary | None:
     counted = _over_data(mask, term.value)
     if counted is None:
         return None
-    data = np.asarray(term.value.array)
-    rows = data.reshape(int(np.prod(data.shape[: len(names)])), -1).astype(float)
+    data, shape = np.asarray(term.value.array), term.value.output.shape
+    if len(shape) > len(ENTRIES):
+        return None
+    rows = data.reshape(int(np.prod(data.shape[: len(names)])), *shape).astype(float)
     degree, crosses = known
-    rows = np.where(counted[:, None], rows, 0.0)  # a masked datum may be anything
-    centre, scale = (rows.mean(axis=0), rows.std(axis=0)) if degree == 2 else (0.0, 1.0)
+    seen = counted.reshape(-1, *[1] * len(shape))
+    rows = np.where(seen, rows, 0.0)  # a masked datum may be anything
+    made = _joint_points(rows, degree) if crosses else _points_of_entries(rows, seen, degree)
+    if made is None:
+        return None
+    values, basis = made
+    entries = {} if crosses else {ENTRIES[k]: Bint[size] for k, size in enumerate(shape)}
+    output = term.value.output if crosses else term.value.output.with_shape(())
+    inputs = {POINT: Bint[len(values)], **entries}
+    points = Array._of(values.astype(data.dtype), tuple(inputs), inputs, output)
+    return Summary(points, basis * counted.reshape(-1, *[1] * (basis.ndim - 1)), names)
+
+
+def _points_of_entries(rows: np.ndarray, seen: np.ndarray, degree: int) -> tuple[np.ndarray, np.ndarray] | None:
+    """Points [point, … entry], and the polynomials [datum, point, … entry] that are 1 at one of them, 0 at others."""
+    if 2 * (degree + 1) > len(rows):
+        return None
+    if degree == 1:
+        low, high = (end(rows, axis=0, where=seen, initial=far) for end, far in ((np.min, np.inf), (np.max, -np.inf)))
+        low, high = np.where(low <= high, low, 0.0), np.where(low <= high, high, 0.0)
+        share = np.clip((rows - low) / np.where(high > low, high - low, 1.0), 0.0, 1.0)
+        return np.stack([low, high]), np.stack([1.0 - share, share], axis=1)
+    centre, scale = rows.mean(axis=0), rows.std(axis=0)
     scale = np.where(scale > 0, scale, 1.0)
-    design = _design(rows.shape[1], degree, crosses)
+    z = (rows - centre) / scale
+    return np.stack([centre - scale, centre, centre + scale]), np.stack([z * (z - 1) / 2, 1 - z**2, z * (z + 1) / 2], 1)
+
+
+def _joint_points(rows: np.ndarray, degree: int) -> tuple[np.ndarray, np.ndarray] | None:
+    """The same of vectors, with products of entries: points [point, entry] and polynomials [datum, point]."""
+    assert degree == 2, "products of entries are of the second degree"
+    centre, scale = rows.mean(axis=0), rows.std(axis=0)
+    scale = np.where(scale > 0, scale, 1.0)
+    design = _design(rows.shape[1])
     if 2 * len(design) > len(rows):
         return None
-    inverse = np.linalg.inv(_monomials(design, degree, crosses))
-    basis = _monomials((rows - centre) / scale, degree, crosses) @ inverse
-    values = (centre + scale * design).reshape(len(design), *data.shape[len(names) :]).astype(data.dtype)
-    points = Array._of(values, (POINT,), {POINT: Bint[len(design)]}, term.value.output)
-    return Summary(points, basis * counted[:, None], names)
+    basis = _monomials((rows - centre) / scale) @ np.linalg.inv(_monomials(design))
+    return centre + scale * design, basis
+
+
+def _of_entries(base: Distribution, entries: list[Variable]) -> Distribution:
+    """The distribution of one entry of an array of independent ones."""
+
+    def entry(leaf: Value) -> Value:
+        sizes = leaf.output.shape
+        for size, place in zip(sizes, entries[len(entries) - len(sizes) :], strict=True):
+            leaf = leaf[place if size > 1 else 0]
+        return leaf
+
+    given = {key: entry(to_value(leaf)) for key, leaf in zip(base.keys, base.args, strict=True)}
+    return Distribution(base.family, {**given, **dict(base.statics)})
 
 
 def _unmasked(distribution: Distribution) -> tuple[Distribution, Value | None]:
@@ -104,25 +155,14 @@ def _base(distribution: Distribution) -> Distribution:
     return distribution
 
 
-def _design(size: int, degree: int, crosses: bool) -> np.ndarray:
+def _design(size: int) -> np.ndarray:
     """0, each unit vector, each turned round, and the sum of each pair: as many as there are monomials."""
     units = np.eye(size)
-    rows = [np.zeros((1, size)), units]
-    if degree == 2:
-        rows.append(-units)
-    if crosses:
-        rows.append(
-            np.array([units[i] + units[j] for i, j in itertools.combinations(range(size), 2)]).reshape(-1, size)
-        )
-    return np.concatenate(rows)
+    pairs = [units[i] + units[j] for i, j in itertools.combinations(range(size), 2)]
+    return np.concatenate([np.zeros((1, size)), units, -units, np.array(pairs).reshape(-1, size)])
 
 
-def _monomials(rows: np.ndarray, degree: int, crosses: bool) -> np.ndarray:
+def _monomials(rows: np.ndarray) -> np.ndarray:
     """1, y, y² and products of pairs."""
-    columns = [np.ones((len(rows), 1)), rows]
-    if degree == 2:
-        columns.append(rows**2)
-    if crosses:
-        pairs = list(itertools.combinations(range(rows.shape[1]), 2))
-        columns.append(np.stack([rows[:, i] * rows[:, j] for i, j in pairs], axis=1) if pairs else rows[:, :0])
-    return np.concatenate(columns, axis=1)
+    pairs = [rows[:, i] * rows[:, j] for i, j in itertools.combinations(range(rows.shape[1]), 2)]
+    return np.concatenate([np.ones((len(rows), 1)), rows, rows**2, np.array(pairs).reshape(-1, len(rows)).T], axis=1)

@@ -48,6 +48,7 @@ def fit_by_em(
         return maximise(lambda at: expected(at, statistics), blocks, values)
 
     history: list[float] = []
+    before = values
     with tqdm(total=steps, disable=not progress, desc="fit", unit="step") as bar:
         for _ in range(steps):
             objective, statistics = know(values)
@@ -57,8 +58,11 @@ def fit_by_em(
             bar.update(1)
             bar.set_postfix(objective=f"{history[-1]:.6g}")
             if len(history) > 1 and history[-1] - history[-2] <= tolerance * (1 + abs(history[-1])):
+                if history[-1] < history[-2]:  # by rounding: what was before the step is better
+                    values = before
+                    history.pop()
                 break
-            values = move(values, statistics)
+            before, values = values, move(values, statistics)
     return free_of(model, values), history
 
 
