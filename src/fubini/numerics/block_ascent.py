@@ -26,6 +26,7 @@ MOST_HALVINGS = 40
 FEW = 8  # numbers of one array that are moved together without asking whether they could be moved by themselves
 MOST_TOGETHER = 1024  # numbers of one array whose second derivatives are held as a matrix
 FARTHEST = 2.0  # that a Newton step moves a number whose support has an end
+FARTHEST_OF_ALL = 1e3  # times 1 + |x|, that it moves any number x: where no curvature is left it has no length
 Function = Callable[[list[Data]], Data]
 
 
@@ -171,10 +172,12 @@ def _moved(goal: Function, block: Block, coordinates: tuple[Data, ...], b: int) 
 
 
 def _probabilities(p: Data, slope: Data) -> Data:
-    """c / Σ c, where c = p ∂Q/∂p; as they were where nothing was counted."""
+    """c / Σ c, where c = p ∂Q/∂p, above zero where c is: the logarithm of zero would be counted; p where no c is."""
     counts = jnp.where(p > 0, jnp.maximum(p * slope, 0.0), 0.0)
     total = jnp.sum(counts, axis=-1, keepdims=True)
-    return jnp.where(total > 0, counts / jnp.where(total > 0, total, 1.0), p)
+    share = counts / jnp.where(total > 0, total, 1.0)
+    least = float(np.finfo(p.dtype).tiny)
+    return jnp.where(total > 0, jnp.where(counts > 0, jnp.maximum(share, least), 0.0), p)
 
 
 def _towards_scatter(alone: Callable[[Data], Data], C: Data) -> Data:
@@ -192,9 +195,11 @@ def _towards_scatter(alone: Callable[[Data], Data], C: Data) -> Data:
 
 
 def _each(slope: Callable[[Data], Data], own: Data) -> Data:
-    """g / |h| for every number by itself."""
+    """g / |h| for every number by itself, no farther than FARTHEST_OF_ALL."""
     g, h = jax.jvp(slope, (own,), (jnp.ones_like(own),))
-    return jnp.where(g == 0, 0.0, g / jnp.maximum(jnp.abs(h), float(np.finfo(own.dtype).tiny)))
+    change = jnp.where(g == 0, 0.0, g / jnp.maximum(jnp.abs(h), float(np.finfo(own.dtype).tiny)))
+    farthest = FARTHEST_OF_ALL * (1 + jnp.abs(own))
+    return jnp.clip(change, -farthest, farthest)
 
 
 def _together(slope: Callable[[Data], Data], own: Data) -> Data:
