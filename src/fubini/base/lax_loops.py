@@ -17,7 +17,9 @@ of_jax: Any = jax
 Step = Callable[[Any, Any], tuple[Any, Any]]
 
 
-def scan(step: Step, start: Any, over: Any, length: int | None = None, reverse: bool = False) -> tuple[Any, Any]:
+def scan(
+    step: Step, start: Any, over: Any, length: int | None = None, reverse: bool = False, unroll: int = 1
+) -> tuple[Any, Any]:
     """`jax.lax.scan`"""
 
     def advance(state: Any) -> Any:
@@ -25,7 +27,7 @@ def scan(step: Step, start: Any, over: Any, length: int | None = None, reverse: 
 
     if _is_on_one_device() and all([array.shape[0] for array in leaves(over)]):
         start = spread_alike(advance, start)
-    return cast("tuple[Any, Any]", lax.scan(step, start, over, length=length, reverse=reverse))
+    return cast("tuple[Any, Any]", lax.scan(step, start, over, length=length, reverse=reverse, unroll=unroll))
 
 
 def while_loop(goes_on: Callable[[Any], Any], step: Callable[[Any], Any], start: Any) -> Any:

@@ -37,6 +37,9 @@ from fubini.numerics.scaled import LOG_GREATEST, SAFE_LOG, Scaled, gauged, great
 
 FEW_STATES = 16  # sums over more of them are matrix products
 BLOCK = 4  # steps whose moves are counted at once: the counts are read and written once for all of them
+SMALL = 1024  # bytes up to which XLA makes a loop on a CPU one function; of larger ones each turn has a cost of its own
+FEW_WEIGHTS = 256  # of a step, up to which that cost is most of it: then a turn makes several steps
+TURN = 4  # of these
 
 
 class LinearChain(NamedTuple):
@@ -95,6 +98,14 @@ def _behind(later: Data, move: Data) -> Data:
     return _ahead(later, jnp.swapaxes(move, 0, 1))
 
 
+def _steps_of_a_turn(chain: LinearChain) -> int:
+    """How many steps a turn of a loop makes."""
+    _, moves, seen = chain.weights
+    few = math.prod(seen.shape[1:])
+    numbers = math.prod(moves.shape[1:]) + 2 * few
+    return TURN if few <= FEW_WEIGHTS and numbers * seen.dtype.itemsize > SMALL else 1
+
+
 # -- forward and backward -------------------------------------------------------------------------------------------
 
 
@@ -120,7 +131,8 @@ def forward(chain: LinearChain, keep: bool) -> Forward:
         top = greatest_of(made, (0,))
         return made / top, (top[0], *((now, ahead) if keep else (least_of(now, (0,)),)))
 
-    last, (tops, *kept) = lax_loops.scan(step, first, (seen, moves) if is_moving else (seen,))
+    over = (seen, moves) if is_moving else (seen,)
+    last, (tops, *kept) = lax_loops.scan(step, first, over, unroll=_steps_of_a_turn(chain))
     before, ahead = kept if keep else (None, None)
     entering = kept[0] if before is None else before
     least = least_of(entering, tuple(range(1, entering.ndim)))
@@ -149,7 +161,8 @@ def backward(chain: LinearChain) -> Backward:
         return made / top, (later, top[0])
 
     last = jnp.ones(seen.shape[1:], seen.dtype)
-    begin, (later, tops) = lax_loops.scan(step, last, (seen, moves) if is_moving else (seen,), reverse=True)
+    over = (seen, moves) if is_moving else (seen,)
+    begin, (later, tops) = lax_loops.scan(step, last, over, reverse=True, unroll=_steps_of_a_turn(chain))
     return Backward(later, begin, tops)
 
 
