@@ -38,6 +38,7 @@ PROGRAMS: dict[str, tuple[str, ...]] = {  # with what makes each of them quick
     "calibration": ("--simulations", "20"),
     "chain_kernels": ("--rounds", "1", "--shapes", "8x64x3"),
     "learning": ("--quick",),
+    "nonlinear_sequences": ("--rounds", "1"),
     "scale": ("--quick",),
 }
 SLOW = ("infer", "answers", "array_compiler", "calibration", "learning", "scale")  # left out where it should be quick

@@ -7,12 +7,13 @@ import subprocess
 import sys
 
 PROGRAMS: dict[str, tuple[str, ...]] = {  # with what makes each of them quick
-    "plates": ("--quick",),
+    "plates": ("--rows", "0.01"),
     "marginals": (),
     "sequences": (),
     "streams": ("--rows", "0.01"),
     "draws": ("--groups", "2000", "--draws", "500"),
     "chains": ("--quick",),
+    "device": ("--rows", "0.01"),
 }
 
 
