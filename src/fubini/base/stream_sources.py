@@ -75,7 +75,7 @@ def _open_zarr(path: Path) -> Any:
 
 
 class ArraySource:
-    """An array that is sliced; a mapped file is opened for each chunk, so that no page of it stays in memory."""
+    """An array that is sliced; a mapped file is opened and copied for each chunk: no page of it stays in memory."""
 
     def __init__(self, name: str, open_array: Callable[[], Any]) -> None:
         self.name, self._open = name, open_array
@@ -84,12 +84,16 @@ class ArraySource:
 
     def stretch(self, start: int, stop: int) -> np.ndarray:
         """The rows from one to another."""
-        return reading(self.name, lambda: np.array(self._open()[start:stop]))
+        return reading(self.name, lambda: _in_memory(self._open()[start:stop]))
 
     def chunks(self, size: int, start: int = 0, stop: int | None = None) -> Iterator[np.ndarray]:
         stop = int(self.shape[0]) if stop is None else stop  # type: ignore[arg-type]
         for first in range(start, stop, size):
             yield self.stretch(first, min(first + size, stop))
+
+
+def _in_memory(part: Any) -> np.ndarray:
+    return part if type(part) is np.ndarray else np.array(part)
 
 
 class NumpySource(ArraySource):
