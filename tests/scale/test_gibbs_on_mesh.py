@@ -7,7 +7,7 @@ import pytest
 from jax.sharding import AxisType
 
 import fubini as fb
-from fubini.base.sharded_array import bytes_of
+from fubini.base.digests import bytes_of
 
 from .meshes import mesh_of
 from .plate_models import cases

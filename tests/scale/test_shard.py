@@ -11,7 +11,7 @@ import zarr
 from jax.sharding import AxisType
 
 import fubini as fb
-from fubini.base.sharded_array import bytes_of
+from fubini.base.digests import bytes_of
 from fubini.models.eliminated_model import eliminated
 from fubini.models.flat_model import FlatModel
 

@@ -47,12 +47,12 @@ class Spread(NamedTuple):
 
         Rows beyond the end are zero.
         """
-        everywhere = NamedSharding(self.mesh, PartitionSpec())
 
         def stacked(*own: Any) -> Any:
             return tree_map(first_axis, function(*own))
 
         results = self._local(stacked, PartitionSpec(self.axes), arrays)
+        everywhere = NamedSharding(_mesh_around() or self.mesh, PartitionSpec())
         return tree_map(partial(lax.with_sharding_constraint, shardings=everywhere), results)
 
     def sum_of_each(self, function: Callable[..., Data], *arrays: Any) -> Data:
@@ -64,9 +64,23 @@ class Spread(NamedTuple):
         return self._local(summed, PartitionSpec(), arrays)
 
     def _local(self, function: Callable[..., Any], out: PartitionSpec, arrays: Any) -> Any:
-        along = PartitionSpec(self.axes)
-        local = jax.shard_map(function, mesh=self.mesh, in_specs=along, out_specs=out, check_vma=False)
+        local = on_devices(function, self.mesh, PartitionSpec(self.axes), out)
         return local(*tree_map(partial(filled, parts=self.parts), arrays))
+
+
+def on_devices(function: Callable[..., Any], mesh: Mesh, specs: Any, out: Any) -> Callable[..., Any]:
+    """A function of each device's own parts; for one chain of several on the mesh, of those of the chain's devices."""
+    around = _mesh_around()
+    if around is None:
+        return untyped_jax.shard_map(function, mesh=mesh, in_specs=specs, out_specs=out, check_vma=False)
+    own = set(around.axis_names) - set(around.manual_axes)
+    return untyped_jax.shard_map(function, in_specs=specs, out_specs=out, axis_names=own, check_vma=False)
+
+
+def _mesh_around() -> Any:
+    """The mesh of a function that runs for each of some of its parts; None outside of such functions."""
+    mesh = untyped_jax.sharding.get_abstract_mesh()
+    return mesh if mesh.manual_axes else None
 
 
 def filled(array: Data, parts: int, axis: int = 0) -> Data:

@@ -14,7 +14,7 @@ import numpy as np
 from jax.sharding import PartitionSpec
 
 from fubini.algebra.node import Index
-from fubini.algebra.placement import Spread, lax, untyped_jax
+from fubini.algebra.placement import Spread, lax, on_devices, untyped_jax
 from fubini.algebra.placement import numpy_of_jax as jnp
 from fubini.base.arrays import Data
 from fubini.numerics import finite_chains as chains
@@ -141,7 +141,7 @@ class Paths(NamedTuple):
 
         spec = self.placement.spec
         specs = spec, PartitionSpec(time.axes), spec
-        on_each = untyped_jax.shard_map(local, mesh=time.mesh, in_specs=specs, out_specs=out, check_vma=False)
+        on_each = on_devices(local, time.mesh, specs, out)
         return on_each(fill(steps), jnp.arange(time.parts), tuple(map(fill, more)))
 
     def _in_time(self, answer: Data) -> Data:

@@ -73,11 +73,6 @@ class ShardedArray(DistantArray):
             count, place, value = jax.device_get(found)
         return None if not count else (tuple(map(int, np.unravel_index(int(place), self.shape))), value)
 
-    def digest(self) -> bytes:
-        """Eight bytes that tell its numbers from others, on any mesh."""
-        with double_precision(), eval_context():
-            return np.asarray(_digest(self.shape, _everywhere(self.data))(self.data)).tobytes()
-
     def _require_agreement(self, asked: str) -> None:
         require_agreement(self.sharding.mesh, f"{asked} of data", {"array": f"{self!r}"})  # type: ignore[arg-type]
 
@@ -189,32 +184,3 @@ def _first_outside(test: Test, shape: tuple[int, ...], out: NamedSharding) -> An
         return jnp.sum(outside), place, jnp.sum(jnp.where(number == place, here, jnp.zeros((), here.dtype)))
 
     return jax.jit(compute, out_shardings=out)
-
-
-@lru_cache(maxsize=256)
-def _digest(shape: tuple[int, ...], out: NamedSharding) -> Any:
-    """Two sums modulo 2³² over the words of all entries, each mixed with its place (Murmur's finaliser)."""
-
-    def mix(words: Data) -> Data:
-        for factor in (0x85EBCA6B, 0xC2B2AE35):
-            words = (words ^ (words >> 15)) * np.uint32(factor)
-        return words ^ (words >> 16)
-
-    def compute(data: Data) -> Data:
-        here = data[tuple(map(slice, shape))]
-        if here.dtype.itemsize < 4:  # without loss
-            here = here.astype(np.float32 if jnp.issubdtype(here.dtype, jnp.floating) else np.int32)
-        words = jax.lax.bitcast_convert_type(here, np.uint32)
-        place = mix(jax.lax.iota(np.uint32, words.size)).reshape(words.shape)
-        return jnp.stack([jnp.sum(mix(words ^ place), dtype=np.uint32), jnp.sum(mix(words + place), dtype=np.uint32)])
-
-    return jax.jit(compute, out_shardings=out)
-
-
-def bytes_of(data: Any) -> bytes:
-    """Bytes that tell an array from others: its own, or those of its digest where it stays on a mesh."""
-    record = sharded_array(data) if not isinstance(data, ShardedArray) else data
-    if record is not None:
-        return f"{record.dtype.str} {record.shape}".encode() + record.digest()
-    array = np.asarray(data)
-    return f"{array.dtype.str} {array.shape}".encode() + np.ascontiguousarray(array).tobytes()

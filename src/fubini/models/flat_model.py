@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Hashable
 from contextlib import AbstractContextManager
 from functools import cached_property
@@ -9,7 +10,8 @@ from functools import cached_property
 import jax
 import jax.numpy as jnp
 
-from fubini.base.arrays import is_traced
+from fubini.base.arrays import Data, is_traced
+from fubini.base.digests import bytes_of
 from fubini.base.distant import is_of_jax, is_unread
 from fubini.base.interpretations import current, exact
 from fubini.bridge.indexed_density import IndexedDensity
@@ -68,6 +70,13 @@ class FlatModel(FlatJoint):
         reading = read(self)
         self.require_agreement("a question to a model", {"model": reading.text})
         return reading
+
+    def digest(self, *more: Data) -> str:
+        """Tells its data, the arrays that it captures, and more arrays from others, on any mesh."""
+        content = hashlib.blake2b(digest_size=16)
+        for array in (*self.leaves, *self.reading.constants, *more):
+            content.update(bytes_of(array))
+        return content.hexdigest()
 
     @cached_property
     def in_part(self) -> FlatModel:

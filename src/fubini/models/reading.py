@@ -18,6 +18,7 @@ from fubini.algebra.evaluation import Evaluation
 from fubini.algebra.node import Leaf, Node
 from fubini.algebra.row_sums import Passes
 from fubini.base.arrays import Data, digest, double_precision, is_key, is_traced, trusting
+from fubini.base.digests import constants_of
 from fubini.base.distant import distant, is_unread
 from fubini.base.domains import Domain
 from fubini.bridge.bounds import FamilyBounds
@@ -50,6 +51,7 @@ class Reading:
     domains: Mapping[str, Domain]
     reader: Reader
     text: str  # the program that was read, to know it again
+    constants: tuple[Data, ...]  # that it captures, as it was given them
     parts: Mapping[str, SitePart]
     partial: Mapping[str, SitePart] = field(default_factory=dict)  # sites with missing entries
     chains: Mapping[str, ChainPart] = field(default_factory=dict)  # sites that are chains
@@ -165,7 +167,8 @@ def _interpret(
     )
     by_site, passes = sum_rows_of_sites(by_site, reader)
     text = re.sub(r"0x[0-9a-f]+", "", f"{traced.jaxpr}\n{distributions}")
-    return Reading(by_site, sites, domains, reader, text, terms.parts, terms.partial, terms.chains, passes=passes)
+    constants, parts = constants_of(traced), (terms.parts, terms.partial, terms.chains)
+    return Reading(by_site, sites, domains, reader, text, constants, *parts, passes=passes)
 
 
 def _constant_parameters(traced: Any, statements: Sequence[SiteStatement]) -> Iterator[tuple[str, np.ndarray]]:

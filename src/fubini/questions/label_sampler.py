@@ -22,7 +22,7 @@ from fubini.algebra.node import Index, Leaf, Node
 from fubini.base.arrays import Data, double_precision
 from fubini.base.distant import distant, is_distant
 from fubini.base.fingerprints import require_agreement
-from fubini.base.sharded_array import auto_mesh, bytes_of
+from fubini.base.sharded_array import auto_mesh
 from fubini.compile.derive import Derivation, candidates, derived
 from fubini.compile.difference import Derived
 from fubini.compile.given_labels import free_entries, given_labels
@@ -213,9 +213,10 @@ class LabelSampler:
         arrays = (*entries.values(), *begin.values())
         with self.eliminated_model.model.precision(), eval_context():
             header = {**self._run(key, schedule, sampler.warmup, arrays), "store": store is not None}
-            require_agreement(mesh, "gibbs(…).run(key, …)", {name: f"{part}" for name, part in header.items()})
-            file = None if checkpoint is None else Checkpoint(checkpoint, header, mesh)
-            keeper = self._keeper(RunSettings(schedule, file, progress), header, store, mesh)
+            together = self.eliminated_model.model.mesh if mesh is None else mesh
+            require_agreement(together, "gibbs(…).run(key, …)", {name: f"{part}" for name, part in header.items()})
+            file = None if checkpoint is None else Checkpoint(checkpoint, header, together)
+            keeper = self._keeper(RunSettings(schedule, file, progress), header, store, together)
             judged, drawn = keeper.draws_of(sampler, key, lambda values: values, self.eliminated_model.kept)
         warn_of_disagreement(judged.values, MOST_OF_LABELS)
         if not isinstance(keeper, KeeperInStore):
@@ -283,14 +284,11 @@ class LabelSampler:
 
     def _run(self, key: Data, schedule: Schedule, warmup: int, given: Sequence[np.ndarray]) -> dict:
         """What a checkpoint is of."""
-        content = hashlib.blake2b(digest_size=16)
-        for array in (*self.eliminated_model.reading.reader.known.values(), *given):
-            content.update(bytes_of(array))
         return {
             "model": hashlib.blake2b(self.eliminated_model.reading.text.encode(), digest_size=16).hexdigest(),
             "labels": list(self.labels),
             "eliminated": list(self.eliminated_model.eliminated),
-            "numbers": content.hexdigest(),
+            "numbers": self.eliminated_model.model.digest(*given),
             "key": words(key),
             "schedule": list(schedule),
             "warmup": warmup,
