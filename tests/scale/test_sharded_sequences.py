@@ -81,7 +81,7 @@ def test_inside_of_jit(name: str, one_device: dict[str, np.ndarray]) -> None:
     assert most_communicated(text) == 0
 
 
-@pytest.mark.parametrize("name", ["evidence", "final"])
+@pytest.mark.parametrize("name", ["evidence", "final", "argmax"])
 def test_inside_of_jit_on_auto_axes(name: str, one_device: dict[str, np.ndarray]) -> None:
     """Where arguments do not tell how they lie the compiler places the loop, and communicates after it at most."""
     mesh = mesh_of(AxisType.Auto, tracks=8)

@@ -6,6 +6,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -53,29 +54,42 @@ def gather(data: Data, inputs: Mapping[Name, Domain], indices: Mapping[Name, Ind
     """
     names = tuple(inputs)
     fresh = tuple(dict.fromkeys(name for _, used in indices.values() for name in used))
-    indexed = [name for name in names if name in indices or name in fresh]
-    rest = [name for name in names if name not in indexed]
+    shared = [name for name in names if name in fresh and name not in indices]
+    indexed = [name for name in names if name in indices]
+    rest = [name for name in names if name not in (*shared, *indexed)]
     xp = namespace(data, *(index for index, _ in indices.values()))
-    front = xp.moveaxis(xp.asarray(data), [names.index(name) for name in indexed], range(len(indexed)))
-    positions: list[Data] = []
+    lead = [*shared, *indexed]
+    front = xp.moveaxis(xp.asarray(data), [names.index(name) for name in lead], range(len(lead)))
     for name in indexed:
-        index, used = indices[name] if name in indices else (np.arange(inputs[name].extent), (name,))
-        if name in indices:
-            require_in_range(name, index, inputs[name])
-        positions.append(align(index, used, fresh))
-    taken = _take(front, positions)
-    current = [*fresh, *rest]
+        require_in_range(name, indices[name][0], inputs[name])
+    current = [*shared, *(name for name in fresh if name not in shared), *rest]
+    positions = [align(*indices[name], current[: len(fresh)]) for name in indexed]
+    taken = _take(front, positions, len(shared))
     order = substituted_names(names, indices)
     event = range(len(current), taken.ndim)
     return xp.transpose(taken, [current.index(name) for name in order] + list(event)), order
 
 
-def _take(data: Data, positions: list[Data]) -> Data:
+def _take(data: Data, positions: list[Data], shared: int) -> Data:
+    """data[a, …, i, …] for each cell of the first axes, which positions share.
+
+    In JAX by `vmap`, so that a compiler knows that cells, which may lie on several devices, take from their own alone.
+    """
+    own = data.shape[:shared]
     if not is_jax(data):
-        return data[tuple(positions)]
-    positions = [_beyond_where_negative(at, size) for at, size in zip(positions, data.shape, strict=False)]
+        dims = max(map(np.ndim, positions), default=shared)
+        cells: list[Data] = [np.arange(size).reshape([-1] + [1] * (dims - 1 - k)) for k, size in enumerate(own)]
+        return data[(*cells, *positions)]
+    positions = [_beyond_where_negative(at, size) for at, size in zip(positions, data.shape[shared:], strict=False)]
+    positions = [jnp.broadcast_to(at, (*own, *at.shape[shared:])) for at in positions]
     fill = jnp.nan if jnp.issubdtype(data.dtype, jnp.floating) else -1
-    return data.at[tuple(positions)].get(mode="fill", fill_value=fill)
+
+    def take(data: Data, *positions: Data) -> Data:
+        return data.at[positions].get(mode="fill", fill_value=fill)
+
+    for _ in own:
+        take = jax.vmap(take)
+    return take(data, *positions)
 
 
 def _beyond_where_negative(at: Data, size: int) -> Data:
