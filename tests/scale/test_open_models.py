@@ -23,7 +23,7 @@ from .watch import watched
 
 KEY = jax.random.key(0)
 ROWS = 2_000
-CASES, LARGE = cases(ROWS), cases(80_000)
+CASES, LARGE, SMALL = cases(ROWS), cases(80_000), cases(203)
 VALUES = {
     "logistic": {"w": np.array([0.4, -0.8, 1.5])},
     "mixture": {"p": np.array([0.2, 0.3, 0.5]), "m": np.array([-2.0, 0.1, 2.5])},
@@ -101,18 +101,47 @@ def test_labels_given_their_components_are_those_of_one_device(width: str) -> No
 
 @pytest.mark.parametrize("options", [dict(method="nuts", warmup=5, chains=2), dict(method="svi", chains=1)], ids=str)
 def test_draws_are_those_of_one_device(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is observed is part of the result; of the optimisation these are the first steps."""
+    """Of the optimisation these are the first steps."""
     monkeypatch.setitem(METHODS, "svi", lambda target, settings: svi(target, 40, progress=False))
     case = CASES["logistic"]
     options = options | dict(draws=5, progress=False, log_likelihood=False, predictive=False)
     with jax.enable_x64(True):
         with watched() as seen:
             over_mesh = case.post(even).infer(KEY, **options)
-        assert not [size for _, size in seen.collectives if size >= ROWS]
+        seen.require_few_numbers(ROWS)
         one_device = case.post(jnp.asarray).infer(KEY, **options)
     assert_close(*({n: run.posterior[n].values for n in run.posterior} for run in (over_mesh, one_device)), rtol=1e-9)
     if options["method"] == "nuts":
         np.testing.assert_array_equal(over_mesh.sample_stats["n_steps"], one_device.sample_stats["n_steps"])
+
+
+@pytest.mark.parametrize("is_stored", [False, True], ids=["in memory", "in a store"])
+def test_what_is_observed_stays_on_the_mesh(is_stored: bool, tmp_path: Path) -> None:
+    """A number for each row and draw is there where it is asked for, as of one device."""
+    case, options = SMALL["normal"], dict[str, Any](draws=3, chains=2, progress=False)
+    whole, mesh = {"log_likelihood": True, "predictive": True}, mesh_of(AxisType.Explicit, rows=8)
+    if is_stored:
+        options["store"] = tmp_path / "draws.zarr"
+
+    def place(x: np.ndarray) -> Any:
+        return fb.shard(x, mesh, "rows")
+
+    with jax.enable_x64(True):
+        with watched() as seen:
+            draws = case.post(place).infer(KEY, **options)
+        seen.require_few_numbers(len(case.observed) // 8)
+        assert draws.posterior.attrs["not_fetched"] == ["y"]
+        assert not [group for group in ("observed_data", "log_likelihood", "posterior_predictive") if group in draws]
+        if is_stored:
+            return
+        asked, one_device = (
+            case.post(where).infer(KEY, **options, **whole, dims={"y": ["row"]}) for where in (place, jnp.asarray)
+        )
+    assert "observed_data" in one_device and "not_fetched" not in one_device.posterior.attrs
+    for group in ("posterior", "log_likelihood", "posterior_predictive"):
+        for name in one_device[group]:
+            assert asked[group][name].dims == one_device[group][name].dims
+            np.testing.assert_allclose(asked[group][name], one_device[group][name], rtol=1e-9, err_msg=name)
 
 
 @pytest.mark.parametrize("width", ["float32", "float64"])

@@ -270,8 +270,9 @@ class Questions(Flavour):
         `checkpoint`, a path, a killed run of any method goes on where it was. With `store`, a path, draws that memory
         does not hold go into a Zarr store, and are read from it when they are asked for. With `mesh`, chains of the
         no-U-turn sampler lie along its axis "chains", and data along its others as `fb.shard` placed them; no chain
-        waits for those on other devices. The groups of log-likelihoods
-        and predictive draws are there unless they would be very large. Where a discrete site cannot be summed out, a
+        waits for those on other devices. The groups of log-likelihoods and predictive draws are there unless they would
+        be very large; data that lie on a mesh stay there, `posterior.attrs["not_fetched"]` names them, and these groups
+        have them with `log_likelihood=True` and `predictive=True` alone. Where a discrete site cannot be summed out, a
         compiled sampler draws it one entry after another (see `gibbs`), or NumPyro's Gibbs steps do so with all sites
         where no rule makes one.
 

@@ -11,7 +11,9 @@ import jax
 import numpy as np
 
 from fubini.base.arrays import Data, cached_for_precision, is_double_precision
-from fubini.base.distant import rebuild
+from fubini.base.distant import distant, rebuild
+from fubini.base.processes import on_host
+from fubini.base.sharded_array import ShardedArray
 from fubini.distributions.array_distribution import made
 from fubini.distributions.density import Distribution
 from fubini.engines.host_program import HostPrograms
@@ -35,7 +37,10 @@ def groups_of(
     predictive: bool | None,
     block: Block,
 ) -> dict[str, dict[str, np.ndarray]]:
-    """Computed sites; the observed ones as they are, and where asked for their log-likelihoods and predictive draws."""
+    """Computed sites; the observed ones as they are, and where asked for their log-likelihoods and predictive draws.
+
+    What is observed on a mesh stays there: of such sites there is what was asked for alone.
+    """
     sites = observed_values(model, values)
     size = sum(value.size for value in sites.values()) * block.chains * block.draws
     groups: dict[str, dict[str, np.ndarray]] = {}
@@ -46,11 +51,19 @@ def groups_of(
     groups["deterministic"] = without_rows(_computed, model, key, values, block)
     for group, (asked, question) in questions.items():
         names = tuple(flat(getattr(model.joint, "observed", {})) if model.is_streamed else sites)
+        if asked:
+            names = tuple(sorted({*names, *observed_on_mesh(model)}))
         if names and (asked or (asked is None and size <= LARGE and not model.is_streamed)):
             groups[group] = over_draws(question, names, model, key, values, block)
     if sites:
         groups["observed_data"] = {name: np.asarray(value) for name, value in sites.items()}
     return groups
+
+
+def observed_on_mesh(flat_joint: FlatJoint) -> tuple[str, ...]:
+    """Observed sites, by path, whose data lie on a mesh, from where they are not fetched."""
+    observed = flat(getattr(flat_joint.joint, "observed", {}))
+    return tuple(name for name, value in observed.items() if isinstance(distant(value), ShardedArray))
 
 
 @cached_for_precision(64)
@@ -75,32 +88,39 @@ def over_draws(
     keys = block.keys(key)
     leaves = jax.tree_util.tree_map(jax.numpy.asarray, flat_joint.leaves)
     answers = _compiled(question, names, flat_joint.tree)(keys, flat_values, leaves)
-    return {name: np.asarray(value).reshape(*block.lead, *value.shape[1:]) for name, value in answers.items()}
+    return {name: on_host(value).reshape(*block.lead, *value.shape[1:]) for name, value in answers.items()}
 
 
 def without_rows(
-    question: Callable, flat_joint: FlatJoint, key: Data, values: Mapping[str, Data], block: Block
+    question: Callable,
+    flat_joint: FlatJoint,
+    key: Data,
+    values: Mapping[str, Data],
+    block: Block,
+    left_out: Sequence[str] = (),
 ) -> dict[str, np.ndarray]:
-    """Answers by name to a question of all sites, without those that need the rows of streams."""
-    if not flat_joint.is_streamed:
+    """Answers by name to a question of all sites but some, without those that need the rows of streams."""
+    if not flat_joint.is_streamed and not left_out:
         return over_draws(question, (), flat_joint, key, values, block)
     first = {name: value[0, 0] for name, value in values.items()}
 
     def ask(values: Mapping[str, Data]) -> dict[str, Data]:
         return question(rebuild(flat_joint.tree, flat_joint.leaves), key, nested(values), ())
 
-    shapes = jax.eval_shape(ask, first)
+    names = [name for name in jax.eval_shape(ask, first) if name not in left_out]
+    if not flat_joint.is_streamed:
+        return over_draws(question, tuple(names), flat_joint, key, values, block) if names else {}
     answers: dict[str, np.ndarray] = {}
-    for name in shapes:
+    for name in names:
         with suppress(NoRule):
             answers |= over_draws(question, (name,), flat_joint, key, values, block)
     return answers
 
 
 def observed_values(flat_joint: FlatJoint, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Observed sites by path, missing entries as NaN."""
+    """Observed sites by path, missing entries as NaN; without those that lie on a mesh."""
     one = {name: value[:1, :1] for name, value in values.items()}
-    observed = without_rows(_values_seen, flat_joint, jax.random.key(0), one, Block(1, 1))
+    observed = without_rows(_values_seen, flat_joint, jax.random.key(0), one, Block(1, 1), observed_on_mesh(flat_joint))
     shown = {name: value[0, 0] for name, value in observed.items()}
     for name, value in flat(getattr(flat_joint.joint, "observed", {})).items():
         if isinstance(value, Partly):
@@ -155,10 +175,16 @@ def to_arviz(
     given: dict[str, Any] = {"posterior": posterior, **groups}
     if stats:
         given["sample_stats"] = dict(stats)
-    require_axes(
-        dims or {}, coords or {}, {**groups.get("observed_data", {}), **{n: v[0, 0] for n, v in posterior.items()}}
-    )
+    require_axes(dims or {}, coords or {}, one_of_each(given))
     return arviz_data(given, dims, coords, **attributes)
+
+
+def one_of_each(groups: Mapping[str, Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """What is observed, and the first draw of each other site."""
+    values: dict[str, np.ndarray] = {}
+    for group in ("log_likelihood", "posterior_predictive", "posterior"):
+        values |= {name: draws[0, 0] for name, draws in groups.get(group, {}).items()}
+    return values | dict(groups.get("observed_data", {}))
 
 
 def require_axes(

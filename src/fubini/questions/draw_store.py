@@ -17,7 +17,7 @@ from fubini.base.fingerprints import is_written_here, require_agreement
 from fubini.base.freed_memory import return_freed_memory
 from fubini.base.whole_files import resolved
 from fubini.errors import FileFormatError
-from fubini.questions.arviz_groups import require_axes
+from fubini.questions.arviz_groups import one_of_each, require_axes
 from fubini.questions.draw_diagnostics import arviz
 from fubini.questions.draws import dotted
 
@@ -105,8 +105,7 @@ class DrawStore:
             return
         import zarr
 
-        first = {name: value[0, 0] for name, value in groups["posterior"].items()}
-        require_axes(self.axes.dims or {}, self.axes.coords or {}, {**groups.get("observed_data", {}), **first})
+        require_axes(self.axes.dims or {}, self.axes.coords or {}, one_of_each(groups))
         root = zarr.open_group(self.path, mode="w")
         for group, dataset in _datasets(groups, self.axes).items():
             grows = [name for name in dataset.data_vars if dataset[name].dims[:2] == ("chain", "draw")]

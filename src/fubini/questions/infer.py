@@ -16,6 +16,7 @@ from jax.sharding import Mesh
 
 from fubini.base.arrays import Data, is_double_precision, require_room, within_memory
 from fubini.base.fingerprints import require_agreement
+from fubini.base.processes import on_host
 from fubini.base.sharded_array import auto_mesh
 from fubini.engines.host_keys import split_apart
 from fubini.errors import DataError, DomainError, Intractable, NoRule, Restriction, listed, warn
@@ -38,7 +39,7 @@ from fubini.models.options import require_options, whole_number
 from fubini.models.question_heads import exact_infer
 from fubini.models.sampled_rows import SampledRows
 from fubini.numerics.randomness import require_key
-from fubini.questions.arviz_groups import groups_of, to_arviz
+from fubini.questions.arviz_groups import groups_of, observed_on_mesh, to_arviz
 from fubini.questions.closed_form import require_evidence, require_proper
 from fubini.questions.draw_block import Block
 from fubini.questions.draw_store import Axes, DrawStore, Groups, open_draws
@@ -174,12 +175,13 @@ class Drawn(NamedTuple):
     reason: str = ""
     exactness: str = ""
     not_drawn: tuple[str, ...] = ()  # latents whose distribution reads all rows of a stream
+    not_fetched: tuple[str, ...] = ()  # observed sites whose data lie on a mesh
 
     @property
     def attributes(self) -> dict[str, Any]:
         """What ArviZ data say of the draws."""
         why = {"reason": self.reason} if self.reason else {}
-        more = {"exactness": self.exactness, "not_drawn": list(self.not_drawn)}
+        more = {"exactness": self.exactness, "not_drawn": list(self.not_drawn), "not_fetched": list(self.not_fetched)}
         return {
             "method": self.method,
             "eliminated": list(self.eliminated),
@@ -192,9 +194,9 @@ def draw_latents(model: FlatModel, keys: tuple[Data, Data, Data], schedule: Sche
     """Draw all latents; of the keys, the first is that of the question, the others draw."""
     key, first, second = keys
     method, settings, options = request.method, request.settings, request.options
-    whole = Block(schedule.chains, schedule.kept)
+    whole, not_fetched = Block(schedule.chains, schedule.kept), observed_on_mesh(model)
     if request.is_plain and (values := draw_from_tables(model, second, whole)) is not None:
-        return Drawn(values, {}, tuple(values), "exact")
+        return Drawn(values, {}, tuple(values), "exact", not_fetched=not_fetched)
     eliminated_model, reason = elimination_of(model, request.eliminate, "nuts" if options and not method else method)
     eliminated_model = _by_some_rows(eliminated_model)
     not_drawn = eliminated_model.latents_of_rows
@@ -232,7 +234,7 @@ def draw_latents(model: FlatModel, keys: tuple[Data, Data, Data], schedule: Sche
             kept, how = _continuous_draws(first, eliminated_model, chosen, settings, schedule, keeper)
         values = {} if isinstance(keeper, KeeperInStore) else recover(kept.values, whole)
     marks = f"{estimated(eliminated_model.batch)}" if isinstance(eliminated_model, SampledRows) else ""
-    drawn = Drawn(values, kept.info, eliminated_model.eliminated, how, reason, marks, not_drawn)
+    drawn = Drawn(values, kept.info, eliminated_model.eliminated, how, reason, marks, not_drawn, not_fetched)
     if isinstance(keeper, KeeperInStore):
         keeper.store.finish(**drawn.attributes)
     return drawn
@@ -427,4 +429,4 @@ def _recovered(
     count = math.prod(block.lead)
     flat_kept = {name: value.reshape(count, *value.shape[2:]) for name, value in kept.items()}
     values = eliminated_model.draw_all(block.keys(key), flat_kept, float64=is_double_precision(), many=True)
-    return {name: np.asarray(value).reshape(*block.lead, *value.shape[1:]) for name, value in values.items()}
+    return {name: on_host(value).reshape(*block.lead, *value.shape[1:]) for name, value in values.items()}

@@ -22,7 +22,7 @@ from fubini.models.options import whole_number
 from fubini.models.paths import nested
 from fubini.models.question_heads import EXPLAIN, INFER, LOG_EVIDENCE, MARGINAL, MODE, POSTERIOR, PREDICT
 from fubini.numerics.randomness import require_key
-from fubini.questions.arviz_groups import groups_of, to_arviz
+from fubini.questions.arviz_groups import groups_of, observed_on_mesh, to_arviz
 from fubini.questions.draw_block import Block
 from fubini.questions.predict import predict_from
 from fubini.questions.represented_chain import ask_chain, asked_under, is_represented
@@ -109,7 +109,8 @@ def draw_from_chain(model: FlatModel, key: Any, options: dict) -> Any:
         values = {name: np.asarray(v).reshape(chains, draws, *np.shape(v)[1:]) for name, v in latents.items()}
         asked = options["log_likelihood"], options["predictive"]
         groups = groups_of(second, model, values, *asked, Block(chains, draws))
-    attributes = {"method": BACKWARD, "eliminated": []}
+    kept = observed_on_mesh(model)
+    attributes = {"method": BACKWARD, "eliminated": [], **({"not_fetched": list(kept)} if kept else {})}
     return to_arviz(values, {}, groups, attributes, options["dims"], options["coords"])
 
 
