@@ -148,3 +148,11 @@ def test_counts_by_their_moments() -> None:
         found = own.filter()
     np.testing.assert_allclose(found.mean("x_next").data, [0.2 + P * rate / S * (3 - rate)], rtol=1e-9)
     np.testing.assert_allclose(found.variance("x_next").data, [P - (P * rate) ** 2 / S], rtol=1e-9)
+
+
+def test_a_refusal_names_what_would_answer() -> None:
+    """Without a projection there is no closed form, and the error says which projections there are."""
+    post = level(0.4, STEPS).condition(y=Y[0])
+    for ask in (post.log_evidence, lambda: post.marginal("x")):
+        with pytest.raises(Intractable, match=r"fb\.linearize\(\).* or .*fb\.unscented\(\)"):
+            ask()

@@ -24,6 +24,7 @@ from fubini.models.flavour import Flavour
 from fubini.models.reading import Reading
 from fubini.terms.factor import Factor
 
+LINEARISE = "`with fb.linearize():` or `with fb.unscented():` makes the sequence linear and Gaussian"
 APPROXIMATE = "`with fb.quadrature():` (up to three numbers) or `with fb.monte_carlo(key, n):` approximates it"
 
 
@@ -133,6 +134,9 @@ def no_closed_form(asked: str, eliminated_model: EliminatedModel, advice: str = 
             return Intractable(*restriction.args)
     gone = f"; {listed(eliminated_model.eliminated)} can be" if eliminated_model.eliminated else ""
     reasons = "; ".join(f"of {name!r}, {error.why}" for name, error in eliminated_model.blocked.items())
+    is_sequence = any(name in eliminated_model.reading.chains for name in eliminated_model.blocked)
+    ways = [advice or "infer(key) integrates the others out and draws the remaining latents"]
+    ways += [LINEARISE, APPROXIMATE] if is_sequence else [APPROXIMATE]
     return Intractable(
         f"{asked}: the integral over {listed(eliminated_model.blocked)} has no closed form here",
         expected=f"{error.why if len(eliminated_model.blocked) == 1 else reasons}{gone}",
@@ -142,5 +146,5 @@ def no_closed_form(asked: str, eliminated_model: EliminatedModel, advice: str = 
                 for error in eliminated_model.blocked.values()
             )
         ),
-        advice=f"{advice or 'infer(key) integrates the others out and draws the remaining latents'}; {APPROXIMATE}",
+        advice="; ".join(ways),
     )
