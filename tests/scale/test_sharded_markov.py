@@ -6,13 +6,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.sharding import AxisType
+from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 import fubini as fb
 from fubini import dist
 
 from .meshes import both_kinds, mesh_of
-from .watch import watched
+from .programs import in_loops
+from .test_plates import assert_close
+from .watch import collectives, watched
 
 MOVES = np.array([[0.9, 0.1], [0.3, 0.7]], np.float32)
 RANDOM = np.random.default_rng(0)
@@ -73,6 +75,55 @@ def test_states_of_hidden_markov_models(kind: AxisType, axes: tuple, double: boo
         np.testing.assert_allclose(marginal, one.marginal("z").weights, rtol=tolerance, atol=tolerance)
         np.testing.assert_array_equal(path, best(one))
         np.testing.assert_array_equal(draws(many), draws(one))
+
+
+@fb.model
+def tracks_with_moves(tracks: int, steps: int, moves: Any) -> Any:
+    z = yield dist.Markov(dist.Categorical(jnp.array([0.2, 0.8])), lambda z: dist.Categorical(moves[z]), steps).expand(
+        [tracks]
+    )
+    y = yield dist.Normal(jnp.asarray([0.0, 2.0])[z], 1.0)
+
+
+def evidence_of(moves: Any, y: Any) -> Any:
+    return tracks_with_moves(*y.shape, moves).condition(y=y).log_evidence().data
+
+
+def answers_of(moves: Any, y: Any) -> Any:
+    post = tracks_with_moves(*y.shape, moves).condition(y=y)
+    return jax.value_and_grad(evidence_of, argnums=(0, 1))(moves, y), post.marginal("z").weights, best(post)
+
+
+def evidence_and_slopes(moves: Any, y: Any) -> Any:
+    return jax.value_and_grad(evidence_of)(moves, y)
+
+
+@pytest.mark.parametrize(
+    ("kind", "double", "steps", "ask"),
+    [
+        (AxisType.Auto, True, 160, answers_of),
+        (AxisType.Explicit, False, 160, answers_of),
+        (AxisType.Auto, False, 157, evidence_and_slopes),  # other answers of this length lie whole on each device
+    ],
+    ids=["auto", "explicit", "a length that devices do not divide"],
+)
+def test_time_of_arguments_of_a_compiled_function(kind: AxisType, double: bool, steps: int, ask: Any) -> None:
+    """No step is gathered, nothing is exchanged in a loop, and slopes in the moves are sums of each device.
+
+    One device answers in double precision: in single it loses digits of slopes that devices keep.
+    """
+    mesh, data = mesh_of(kind, tracks=2, time=4), RANDOM.normal(size=(4, steps)).astype(np.float32)
+    with jax.enable_x64(double):
+        moves, own = jnp.asarray(MOVES, float), data.astype(float if double else np.float32)
+        here = NamedSharding(mesh, PartitionSpec("tracks", "time"))
+        placed = fb.shard(own, mesh, "tracks", "time") if steps % 4 else jax.device_put(own, here)
+        compiled = jax.jit(ask).lower(moves, placed).compile()
+        text, answers = compiled.as_text(), compiled(moves, placed)
+    assert all(size < steps for _, size in collectives(text))
+    assert not in_loops(text)
+    with jax.enable_x64(True):
+        expected = jax.jit(ask)(jnp.asarray(MOVES, float), jnp.asarray(data, float))
+    assert_close(answers, expected, 1e-10 if double else 1e-6)
 
 
 @both_kinds

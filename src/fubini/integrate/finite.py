@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from fubini.algebra.binding import closed, opened, replaced
-from fubini.algebra.build import ONE, ZERO, add, const, equal, get, index, minus, plus, power, scale, times
+from fubini.algebra.build import ONE, ZERO, add, const, equal, get, index, less, minus, plus, power, scale, times
 from fubini.algebra.features import NoClosedForm, Place
 from fubini.algebra.node import Index, Leaf, Node, node
 from fubini.algebra.ranges import bounds
@@ -81,7 +81,8 @@ def summed(with_latent: Node, latent: Leaf, size: int) -> Summed:
         return Summed(at, (*at, k), distribution, outside)
     (axis,) = axes
     t, batch = at[axis], tuple(i for place, i in enumerate(at) if place != axis)
-    link = add((part, 1.0) for part in links)
+    has_next = less(index(t), const(t.size - 1.0))  # of the last, which has none, no link is read
+    link = replaced(add((part, 1.0) for part in links), {has_next: ONE})
     body = node("call", "potentials", index(t), index(k), index(following), logit, link)
     distribution = Recognised(
         "Chain", {"logits": logit, "links": link, "axis": const(float(axis))}, closed("chain", [t, k, following], body)
