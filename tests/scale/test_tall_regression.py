@@ -41,15 +41,17 @@ def test_memory_under_jit(ask: Any, dtype: str) -> None:
     assert memory.temp_size_in_bytes + memory.argument_size_in_bytes <= 4 * data
 
 
-def test_values_under_jit_are_those_of_normal_equations() -> None:
+@pytest.mark.parametrize("rows", [4_000, 600_000])  # as many as are taken in blocks
+def test_values_under_jit_are_those_of_normal_equations(rows: int) -> None:
     rng = np.random.default_rng(3)
-    X, y = rng.normal(size=(4_000, 5)), rng.normal(size=4_000)
+    X, y = rng.normal(size=(rows, 5)), rng.normal(size=rows)
+    X *= 10.0 ** rng.integers(-3, 1, size=(rows, 1))  # small rows keep their digits beside large ones
     with jax.enable_x64(True):
         answer = jax.jit(of_factors)(jnp.asarray(X), jnp.asarray(y))
         evidence_slope = jax.jit(jax.grad(of_factors, argnums=1))(jnp.asarray(X), jnp.asarray(y))
     K = np.eye(5) + X.T @ X
     w = np.linalg.solve(K, X.T @ y)
     rest = y - X @ w
-    expected = -0.5 * (4_000 * np.log(2 * np.pi) + np.linalg.slogdet(K)[1] + y @ rest)
+    expected = -0.5 * (rows * np.log(2 * np.pi) + np.linalg.slogdet(K)[1] + y @ rest)
     np.testing.assert_allclose(answer, expected, rtol=1e-10)
     np.testing.assert_allclose(evidence_slope, -rest, rtol=1e-8, atol=1e-9)

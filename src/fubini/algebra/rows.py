@@ -22,6 +22,8 @@ from fubini.numerics.least_squares import LinearRecursions, Unknowns
 from fubini.numerics.sparse_least_squares import SparseRows
 
 PASSES = 32  # parts that many rows are taken in
+BLOCK = 128  # rows of a part whose triangle is found by itself, of narrow rows
+NARROW = BLOCK // 4  # columns
 
 
 class Rows:
@@ -125,7 +127,7 @@ class Rows:
             is_new = start + xp.arange(size) >= place * size
             matrix, right = self._dense(here._replace(scales=xp.where(is_new, here.scales, 0.0)))
             rows = xp.concatenate([U, xp.concatenate([matrix, right[:, None]], axis=1)])
-            return triangle(_largest_first(rows)), None
+            return _triangle_of(rows), None
 
         empty = xp.zeros((self.width + 1, self.width + 1))
         places = xp.arange(-(-count // size))
@@ -204,6 +206,15 @@ class Parts(NamedTuple):
         slopes = tuple((c if c.ndim == 1 else cut(c), cut(n)) for c, n in self.slopes)
         over = tuple((None if c.ndim == 1 else 0, 0) for c, _ in self.slopes)
         return Parts(cut(self.scales), cut(self.offset), slopes), Parts(0, 0, over)
+
+
+def _triangle_of(rows: Data) -> Data:
+    """U of rows; of many narrow ones, that of the triangles of blocks, which caches hold."""
+    count, width = rows.shape
+    if xp_of(rows) is not np and width <= NARROW and count > BLOCK**2:
+        blocks = in_blocks(rows, -(-count // BLOCK))
+        rows = jax.vmap(lambda own: triangle(_largest_first(own)))(blocks).reshape(-1, width)
+    return triangle(_largest_first(rows))
 
 
 def _largest_first(rows: Data) -> Data:
