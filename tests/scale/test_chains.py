@@ -5,11 +5,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.sharding import AxisType
 
 import fubini as fb
+from fubini.infer.chain_placement import Order, chain_placement
 from fubini.infer.driver import Schedule, run
 from fubini.infer.methods import METHODS, Settings
 from fubini.infer.nuts import NutsOptions
@@ -79,6 +81,48 @@ def test_no_chain_waits_for_another_device(in_float64: None) -> None:
     for line in lines:
         assert all(len(set(chain_of[group])) == 1 for group in replica_groups(line)), line
     assert any("while" in line for line in lines)
+
+
+@fb.model
+def spreading(x: Any):
+    """Least squares whose weights depend on a latent: a triangle of each device for each density."""
+    s = yield fb.dist.HalfNormal(1.0).named("s")
+    w = yield fb.dist.Normal(0.0, 1.0).expand([3]).named("w")
+    yield fb.dist.Normal(x @ w, jnp.exp(s * x[:, 0])).named("y")
+
+
+@fb.model
+def level(x: Any):
+    """A Gaussian chain along the rows, of which neighbours lie on different devices."""
+    s = yield fb.dist.HalfNormal(1.0).named("s")
+    step = fb.dist.Markov(fb.dist.Normal(0.0, 1.0), lambda z: fb.dist.Normal(0.9 * z, s), len(x))
+    z = yield step.named("z")
+    yield fb.dist.Normal(z, 0.5).named("y")
+
+
+X, Y = np.random.default_rng(0).normal(size=(37, 3)), np.random.default_rng(1).normal(size=37)
+
+
+def test_densities_of_chains_may_solve_least_squares_of_their_own(in_float64: None) -> None:
+    values, answers = np.array([0.3, -0.8]), []
+    for place, mesh in ((on_mesh, MESH), (jnp.asarray, None)):
+        model = FlatModel(spreading(place(X)).condition(y=place(Y)))
+        with model.precision():
+            target, _ = target_of(eliminated(model, ["w"]))
+            placement = chain_placement(Order.TOGETHER, target.numbers, mesh)
+            density = placement.over_chains(jax.value_and_grad(lambda s, data, t=target: t.log_density({"s": s}, data)))
+            answers.append(jax.jit(density)(*placement.put(values, target.numbers)))
+    np.testing.assert_allclose(*answers, rtol=1e-10)
+
+
+def test_no_chain_waits_for_parts_of_data(in_float64: None) -> None:
+    """Where XLA would exchange parts in one step of all devices, chains with different numbers of steps would hang."""
+    options = OPTIONS | dict(draws=3, chains=2, method="nuts")
+    draws = level(on_mesh(Y)).condition(y=on_mesh(Y)).infer(KEY, mesh=MESH, **options)
+    s = draws.posterior["s"].values
+    one_device = level(Y).condition(y=Y).eliminate("z").log_prob(s=s)
+    np.testing.assert_allclose(draws.sample_stats["lp"], one_device + np.log(s), rtol=1e-8)
+    assert len(np.unique(draws.sample_stats["n_steps"])) > 1
 
 
 # -- bad input -------------------------------------------------------------------------------------------------------

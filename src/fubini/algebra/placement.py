@@ -42,34 +42,37 @@ class Spread(NamedTuple):
             count *= self.mesh.shape[axis]
         return count
 
-    def on_each(self, function: Callable[..., Any], *arrays: Any) -> Any:
-        """The results of a function of each device's own rows, one after another along the first axis, everywhere.
+    def on_each(self, function: Callable[..., Any], same: Any, *arrays: Any) -> Any:
+        """The results of a function of what is the same everywhere and each device's own rows, one after another.
 
-        Rows beyond the end are zero.
+        They are everywhere, along the first axis. Rows beyond the end are zero.
         """
 
-        def stacked(*own: Any) -> Any:
-            return tree_map(first_axis, function(*own))
+        def stacked(same: Any, own: Any) -> Any:
+            return tree_map(first_axis, function(same, *own))
 
-        results = self._local(stacked, PartitionSpec(self.axes), arrays)
+        results = self._local(stacked, PartitionSpec(self.axes), same, arrays)
         everywhere = NamedSharding(_mesh_around() or self.mesh, PartitionSpec())
         return tree_map(partial(lax.with_sharding_constraint, shardings=everywhere), results)
 
     def sum_of_each(self, function: Callable[..., Data], *arrays: Any) -> Data:
         """The sum over devices of a function of their own rows, everywhere; rows beyond the end are zero."""
 
-        def summed(*own: Any) -> Data:
+        def summed(_: Any, own: Any) -> Data:
             return lax.psum(function(*own), self.axes)
 
-        return self._local(summed, PartitionSpec(), arrays)
+        return self._local(summed, PartitionSpec(), (), arrays)
 
-    def _local(self, function: Callable[..., Any], out: PartitionSpec, arrays: Any) -> Any:
-        local = on_devices(function, self.mesh, PartitionSpec(self.axes), out)
-        return local(*tree_map(partial(filled, parts=self.parts), arrays))
+    def _local(self, function: Callable[..., Any], out: PartitionSpec, same: Any, arrays: Any) -> Any:
+        local = on_devices(function, self.mesh, (PartitionSpec(), PartitionSpec(self.axes)), out)
+        return local(same, tree_map(partial(filled, parts=self.parts), arrays))
 
 
 def on_devices(function: Callable[..., Any], mesh: Mesh, specs: Any, out: Any) -> Callable[..., Any]:
-    """A function of each device's own parts; for one chain of several on the mesh, of those of the chain's devices."""
+    """A function of each device's own parts; for one chain of several on the mesh, of those of the chain's devices.
+
+    What it captures would be typed as outside of it: arrays are arguments.
+    """
     around = _mesh_around()
     if around is None:
         return untyped_jax.shard_map(function, mesh=mesh, in_specs=specs, out_specs=out, check_vma=False)

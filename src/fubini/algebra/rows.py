@@ -90,12 +90,12 @@ class Rows:
         shared = [columns for columns, _ in slopes if columns.ndim == 1]  # the same in each row
         own = [columns for columns, _ in slopes if columns.ndim > 1]
 
-        def local(scales: Data, offset: Data, own: list[Data], numbers: list[Data]) -> Data:
+        def local(shared: list[Data], scales: Data, offset: Data, own: list[Data], numbers: list[Data]) -> Data:
             same, each = iter(shared), iter(own)
             pairs = ((next(same) if c.ndim == 1 else next(each), n) for (c, _), n in zip(slopes, numbers, strict=True))
             return self._triangle(Parts(scales, offset, tuple(pairs)))
 
-        rows = self.spread.on_each(local, scales, offset, own, [numbers for _, numbers in slopes])
+        rows = self.spread.on_each(local, shared, scales, offset, own, [numbers for _, numbers in slopes])
         rows = rows.reshape(-1, self.width + 1)
         return triangle(_largest_first(rows))
 

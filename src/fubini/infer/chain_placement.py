@@ -49,6 +49,12 @@ class ChainPlacement(NamedTuple):
             jax.tree_util.tree_map(lambda x: x if _mesh_of(x) == self.mesh else placed(x, everywhere), numbers),
         )
 
+    def whole(self, numbers: Any) -> Any:
+        """Data on the mesh, whole on each device."""
+        assert self.mesh is not None
+        everywhere = NamedSharding(self.mesh, PartitionSpec())
+        return jax.jit(lambda arrays: arrays, out_shardings=everywhere)(numbers)
+
     def over_chains(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """A function of arrays of one chain, and of what chains share, for all chains.
 

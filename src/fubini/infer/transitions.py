@@ -18,13 +18,15 @@ import numpy as np
 from jax.sharding import Mesh
 
 from fubini.base.arrays import Data, is_double_precision
-from fubini.infer.chain_placement import ChainPlacement, Order, chain_placement
+from fubini.errors import Intractable
+from fubini.infer.chain_placement import CHAINS, ChainPlacement, Order, chain_placement
 from fubini.infer.sampler import Draw, State
 from fubini.infer.target import Abstract, abstract
 
 MOST_DRAWS = 64  # that are made by one call of compiled code
 MOST_ON_MESH = 1024
 MEMORY = 2**26  # bytes that they may take for a chain
+SENT_ON = " collective-permute"  # of which XLA makes one for all devices of a mesh; other exchanges are within groups
 MEMORY_OF_THREAD = 2**21  # the same where each chain is a thread of its own, for which a call costs little
 
 
@@ -69,12 +71,23 @@ class Transitions:
         begin, self.numbers = self._placement.put((keys, starts), self.numbers)
         if self._is_threaded:
             each = _apart(begin)
-            self._code = compiled(
-                self.transition, self._placement, abstract((each[0], self.numbers)), is_double_precision()
-            )
+            self._code = self._compiled(each[0])
             return _stacked(self._in_threads(lambda one: self._code.init(one, self.numbers), each))
-        self._code = compiled(self.transition, self._placement, abstract((begin, self.numbers)), is_double_precision())
+        self._code = self._compiled(begin)
+        if self._code.waits:  # for parts of data that lie on other devices
+            self.numbers = self._placement.whole(self.numbers)
+            self._code = self._compiled(begin)
+        if self._code.waits:
+            raise Intractable(
+                f"chains along the axis {CHAINS!r} of a mesh with data along others",
+                expected="a density for which the devices of each chain communicate by themselves",
+                nearest="the compiled program exchanges parts between the devices of all chains",
+                advice="leave mesh= out: chains take turns on all devices",
+            )
         return self._code.init(begin, self.numbers)
+
+    def _compiled(self, begin: Any) -> Compiled:
+        return compiled(self.transition, self._placement, abstract((begin, self.numbers)), is_double_precision())
 
     @property
     def _is_threaded(self) -> bool:
@@ -145,6 +158,7 @@ class Compiled(NamedTuple):
     step: Callable[..., tuple[State, Draw]]
     draw: Callable[[State, Any], Draw]
     capacity: int  # how many draws a call makes at most
+    waits: bool  # whether chains on other devices, which may have more steps to make, are waited for
 
 
 @lru_cache(maxsize=64)
@@ -171,12 +185,9 @@ def compiled(transition: Transition, placement: ChainPlacement, given: Abstract,
 
     count = jax.ShapeDtypeStruct((), np.int32)
     executable = jit(placement.over_chains(advance)).lower(state, numbers, count, count, count).compile()
-    return Compiled(
-        begin.lower(chains, numbers).compile(),
-        partial(_called, executable),
-        read.lower(state, numbers).compile(),
-        capacity,
-    )
+    first, last = begin.lower(chains, numbers).compile(), read.lower(state, numbers).compile()
+    waits = placement.axis is not None and any(SENT_ON in (one.as_text() or "") for one in (first, executable, last))
+    return Compiled(first, partial(_called, executable), last, capacity, waits)
 
 
 def _begun(transition: Transition, one: tuple[Data, Any], numbers: Any) -> State:
