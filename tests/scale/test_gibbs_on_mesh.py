@@ -1,5 +1,7 @@
 """Labels over rows on a mesh: drawn whole where their rows are; compiled loops refuse them; what explain says."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,9 +10,13 @@ from jax.sharding import AxisType
 
 import fubini as fb
 from fubini.base.digests import bytes_of
+from fubini.infer.sampler import Sampler
+from fubini.models.eliminated_model import EliminatedModel
+from fubini.questions import infer
+from fubini.questions.label_sampler import LabelSampler, Options
 
 from .meshes import mesh_of
-from .plate_models import cases
+from .plate_models import cases, mixture
 from .watch import watched
 
 KEY = jax.random.key(0)
@@ -31,6 +37,40 @@ def test_blocked_labels_are_those_of_one_device() -> None:
             assert not seen.fetched
     np.testing.assert_array_equal(*(run["k"] for run in runs))
     np.testing.assert_allclose(*(run["m"] for run in runs), rtol=1e-10)
+
+
+@fb.model
+def switching(count: int):
+    w = yield fb.dist.Normal(0.0, 1.0).expand([2]).named("w")
+    z = yield fb.dist.Bernoulli(0.4).expand([count]).named("z")
+    yield fb.dist.Bernoulli(logits=w[z]).named("y")
+
+
+def by_jax(eliminated_model: EliminatedModel, warmup: int) -> Sampler | None:
+    """As over a mesh: labels drawn whole, where there is a closed form of all others."""
+    try:
+        return LabelSampler(eliminated_model, (), Options(blocked=True)).sampler(warmup)
+    except fb.FubiniError:
+        return None
+
+
+@pytest.mark.parametrize("name", ["mixture", "switching"])
+def test_labels_of_infer_are_those_of_one_device(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drawn whole given what could be integrated out; where other latents have no closed form, by NumPyro."""
+    y, draws = CASES["mixture"].observed[:37], []
+    options = dict[str, Any](draws=3, chains=2, warmup=3, method="gibbs", progress=False)
+    for place in (on_mesh, jnp.asarray):
+        if name == "mixture":
+            post = mixture(y).condition(y=place(y))
+        else:
+            post = switching(len(y)).condition(y=place((y > 0).astype(np.int32)))
+        with jax.enable_x64(True), monkeypatch.context() as patch:
+            if place is not on_mesh:
+                patch.setattr(infer, "compiled_gibbs", by_jax)
+                options["eliminate"] = []
+            draws.append(post.infer(KEY, **options).posterior)
+    for site in draws[0]:
+        np.testing.assert_allclose(*(one[site].values for one in draws), rtol=1e-8, err_msg=site)
 
 
 def test_compiled_loops_refuse_labels_over_rows_on_a_mesh() -> None:

@@ -46,6 +46,7 @@ from fubini.questions.draw_store import Axes, DrawStore, Groups, open_draws
 from fubini.questions.gibbs import compiled_gibbs
 from fubini.questions.kept_draws import Keeper, KeeperInMemory, KeeperInStore, Kept, RunSettings
 from fubini.questions.label_choice import elimination_of
+from fubini.questions.label_sweeps import LabelSweeps
 from fubini.questions.numpyro_gibbs import discrete_gibbs
 from fubini.questions.sampler_target import target_of
 from fubini.questions.table_draws import draw_from_tables
@@ -218,6 +219,8 @@ def draw_latents(model: FlatModel, keys: tuple[Data, Data, Data], schedule: Sche
         sampler = None
         if discrete:
             sampler, eliminated_model = _label_sampler(eliminated_model, settings)
+            loops = "compiled loops" if isinstance(sampler, LabelSweeps) else "programs of JAX, as over a mesh"
+            header = partial(header, labels=f"drawn by {loops}")
         recover = partial(_recovered, second, eliminated_model)
         keeper = _keeper(request, header, schedule, eliminated_model, recover)
         if not eliminated_model.kept:
@@ -296,14 +299,19 @@ def _require_fitting(
 
 
 def _label_sampler(eliminated_model: EliminatedModel, settings: Settings) -> tuple[Sampler, EliminatedModel]:
-    """A sampler of labels that remain, and what is eliminated before: nothing where tables or numpyro draw."""
+    """A sampler of labels that remain, and what is eliminated before: nothing where tables or numpyro draw.
+
+    Over data on a mesh labels are drawn whole, if need be given all that could be integrated out.
+    """
     model, warmup = eliminated_model.model, settings.nuts.warmup
     sampler = None if eliminated_model.eliminated else table_gibbs(model, warmup)
     if sampler is None:
         sampler = compiled_gibbs(eliminated_model, warmup)
     if sampler is not None:
         return sampler, eliminated_model
-    return table_gibbs(model, warmup) or discrete_gibbs(model, warmup), eliminated(model, ())
+    whole = eliminated(model, ())
+    sampler = compiled_gibbs(whole, warmup) if model.mesh is not None else None
+    return sampler or table_gibbs(model, warmup) or discrete_gibbs(model, warmup), whole
 
 
 def warn_of_restriction(key: Data, eliminated_model: EliminatedModel) -> None:
@@ -343,7 +351,12 @@ def make_settings(warmup: int | None, progress: bool, options: Mapping[str, Any]
 
 
 def _run(
-    eliminated_model: EliminatedModel, key: Data, method: str | None, request: Request, schedule: Schedule
+    eliminated_model: EliminatedModel,
+    key: Data,
+    method: str | None,
+    request: Request,
+    schedule: Schedule,
+    **more: str,
 ) -> dict[str, Any]:
     """What a checkpoint or a store is of."""
     return {
@@ -361,6 +374,7 @@ def _run(
         "store": request.store is not None,
         "jax": jax.__version__,
         "platform": jax.default_backend(),
+        **more,
     }
 
 

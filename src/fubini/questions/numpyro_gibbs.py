@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 import numpyro
+from jax.sharding import NamedSharding, PartitionSpec
 from numpyro.infer import NUTS, DiscreteHMCGibbs
 
 from fubini.base.arrays import Data
@@ -75,6 +76,8 @@ def discrete_gibbs(model: FlatModel, warmup: int) -> Transitions:
     is_mixed = len(labels) < len(latents)
     transition = _transition(model.tree, model.outline.free, labels, is_mixed, warmup)
     numbers = jax.tree_util.tree_map(jax.numpy.asarray, model.leaves)
+    if model.mesh is not None:  # entries are drawn one after another, whichever device they lie on
+        numbers = jax.jit(lambda leaves: leaves, out_shardings=NamedSharding(model.mesh, PartitionSpec()))(numbers)
     return Transitions("gibbs", transition, numbers, warmup)
 
 
