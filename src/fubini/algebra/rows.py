@@ -212,8 +212,7 @@ def _triangle_of(rows: Data) -> Data:
     """U of rows; of many narrow ones, that of the triangles of blocks, which caches hold."""
     count, width = rows.shape
     if xp_of(rows) is not np and width <= NARROW and count > BLOCK**2:
-        blocks = in_blocks(rows, -(-count // BLOCK))
-        rows = jax.vmap(lambda own: triangle(_largest_first(own)))(blocks).reshape(-1, width)
+        rows = jax.vmap(_triangle_of)(in_blocks(rows, -(-count // BLOCK))).reshape(-1, width)
     return triangle(_largest_first(rows))
 
 
