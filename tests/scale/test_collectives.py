@@ -17,6 +17,7 @@ from fubini.questions.sampler_target import target_of
 
 from .meshes import both_kinds, mesh_of, rows_of
 from .plate_models import Case, cases
+from .test_plates import assert_close
 from .watch import collectives, watched
 
 ROWS = 1_600
@@ -110,6 +111,35 @@ def test_slopes_of_groups_are_sums_of_each_device(kind: AxisType) -> None:
         text, own = slopes_of(lambda x: fb.shard(x, mesh, "rows"))
         assert all(size < ROWS / 8 for _, size in collectives(text))
         jax.tree_util.tree_map(partial(np.testing.assert_allclose, rtol=1e-10), own, slopes_of(jnp.asarray)[1])
+
+
+@fb.model
+def groups_of_totals(group, x):
+    a = yield fb.dist.Normal(0.0, 1.0).expand([12]).named("a")
+    total = jnp.zeros(12, x.dtype).at[group].add(jnp.tanh(a[group] * x))
+    yield fb.dist.Normal(a[group] + 0.01 * total[group], 0.5).named("y")
+
+
+@pytest.mark.parametrize("width", ["float32", "float64"])
+def test_slopes_of_a_log_density_of_groups_are_sums_of_each_device(width: str) -> None:
+    """Its own functions take and add at labels, where devices do not divide the rows: known, and as arguments."""
+    group, y = CASES["groups"].arguments[0][1:], CASES["groups"].observed[1:].astype(width)
+    mesh = mesh_of({"float32": AxisType.Explicit, "float64": AxisType.Auto}[width], rows=8)
+
+    def log_density(a: Any, group: Any, y: Any) -> Any:
+        return groups_of_totals(group, y).condition(y=y).log_prob(a=a)
+
+    with jax.enable_x64(width == "float64"):
+        a, here = jnp.linspace(-1.0, 1.0, 12, dtype=width), [fb.shard(x, mesh, "rows") for x in (group, y)]
+        compiled = jax.jit(jax.value_and_grad(log_density)).lower(a, *here).compile()
+        assert all(size < ROWS / 8 for _, size in collectives(compiled.as_text()))
+        with watched() as seen:
+            answers = [compiled(a, *here), jax.value_and_grad(log_density)(a, *here)]
+        seen.require_few_numbers(ROWS // 8)
+    with jax.enable_x64(True):
+        expected = jax.value_and_grad(log_density)(a.astype(float), jnp.asarray(group), jnp.asarray(y, float))
+    for answer in answers:
+        assert_close(answer, expected, {"float32": 1e-6, "float64": 1e-10}[width])
 
 
 @fb.model

@@ -29,6 +29,7 @@ from fubini.base.arrays import (
 )
 from fubini.base.distant import DistantArray, distant, entries, is_distant, is_of_jax, rebuild
 from fubini.base.domains import Domain
+from fubini.base.even_rows import with_even_rows
 from fubini.base.sharded_array import ShardedArray
 from fubini.distributions.parameter_checks import satisfied
 from fubini.engines.host_program import HostPrograms
@@ -102,7 +103,7 @@ def _compiled(
         axes = (None, None if key is None else 0, [0 if axis else None for axis in mapped])
         return jax.vmap(one, in_axes=axes, axis_size=count)(leaves, keys, values)
 
-    function = one if count is None else many
+    function = with_even_rows(one if count is None else many)
     return jax.jit(function if on_mesh is None else jax.checkpoint(function))
 
 
