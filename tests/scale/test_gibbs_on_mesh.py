@@ -81,6 +81,12 @@ def test_compiled_loops_refuse_labels_over_rows_on_a_mesh() -> None:
         assert part in str(error.value)
 
 
+def test_chains_lie_on_the_mesh_of_the_data() -> None:
+    sampler = CASES["mixture"].post(on_mesh).eliminate().gibbs("k", blocked=True)
+    with pytest.raises(fb.FubiniError, match=r"run\(…, mesh=\{'chains': 8\}\) of data on the mesh \{'rows': 8\}"):
+        sampler.run(KEY, 2, 8, mesh=mesh_of(AxisType.Auto, chains=8))
+
+
 def test_explain_says_what_is_exchanged() -> None:
     text = str(fb.explain(CASES["regression"].post(on_mesh)))
     assert "on a mesh (rows 8): data0[999, 3], axis 0 along rows, 1,500 bytes a device; y[999]" in text

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.sharding import AxisType
@@ -19,6 +20,7 @@ from fubini.errors import OtherMesh
 from .meshes import mesh_of
 from .plate_models import regression
 from .scripts.logistic_run import X, Y, draws
+from .scripts.questions import normal
 
 ROOT = Path(__file__).parents[2]
 SCRIPTS = Path(__file__).parent / "scripts"
@@ -127,6 +129,18 @@ def test_answers_are_those_of_one_device(answers: list[dict[str, Any]]) -> None:
         np.testing.assert_allclose(answers[0]["weights"], one_device.marginal("w").mean("w").data, rtol=1e-10)
 
 
+def test_log_likelihoods_of_rows_are_fetched_where_they_are_asked_for(answers: list[dict[str, Any]]) -> None:
+    with jax.enable_x64(True):
+        one_device = (
+            normal(len(Y))
+            .condition(y=jnp.asarray(Y))
+            .infer(jax.random.key(1), draws=3, chains=1, progress=False, log_likelihood=True, predictive=False)
+        )
+    expected = one_device.log_likelihood["y"].sum(("chain", "draw"))
+    assert answers[0]["kept on the mesh"] == ["y"]
+    np.testing.assert_allclose(answers[0]["log-likelihoods"], expected, rtol=1e-9)
+
+
 def test_a_run_goes_on_over_another_mesh(answers: list[dict[str, Any]], killed: Killed) -> None:
     """From the last checkpoint but one; the draws are those of one process up to rounding, with a warning."""
     os.replace(killed.folder / "run.npz.previous", killed.folder / "other.npz")
@@ -143,6 +157,7 @@ def test_a_run_goes_on_over_another_mesh(answers: list[dict[str, Any]], killed: 
         ("shape", "the shape of process 1 is (391,), of process 0 (399,)"),
         ("model", "the model of process 1 is "),
         ("data", "the data of process 1 is float64[399, 2] with the digest"),
+        ("captured", "the captured arrays of process 1 is float64[399] with the digest"),
         ("key", "infer(key, …) in 2 processes"),
         ("key", "the key of process 1 is [0, 1], of process 0 [0, 0]"),
         ("draws", "the draws of process 1 is 7, of process 0 6"),

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import zarr
-from jax.sharding import AxisType
+from jax.sharding import AxisType, Mesh
 
 import fubini as fb
 from fubini.base.digests import bytes_of
@@ -68,6 +68,8 @@ def test_the_axes_are_those_of_the_mesh() -> None:
         fb.shard(ROWS.reshape(-1, 1), AUTO, "rows", "rows")
     with pytest.raises(fb.FubiniError, match="an axis of the mesh for an axis of the array"):
         fb.shard(ROWS, AUTO)
+    with pytest.raises(fb.FubiniError, match=r"a name for each of the first axes[\s\S]*nearest:  \('rows',\)"):
+        fb.shard(ROWS, AUTO, ("rows",))
 
 
 def test_what_is_placed_is_an_array_on_a_mesh() -> None:
@@ -105,8 +107,23 @@ def test_data_over_two_meshes() -> None:
 
     other = mesh_of(AxisType.Auto, rows=4, columns=2)
     model = line(fb.shard(ROWS, AUTO, "rows")).condition(y=fb.shard(ROWS, other, "rows"))
-    with pytest.raises(fb.FubiniError, match="data over two meshes"):
+    with pytest.raises(
+        fb.FubiniError, match=r"data over two meshes[\s\S]*\{'rows': 8\} and .* \{'rows': 4, 'columns': 2\}"
+    ):
         model.log_evidence()
+    backwards = Mesh(np.array(jax.devices())[::-1], ("rows",))
+    model = line(fb.shard(ROWS, AUTO, "rows")).condition(y=fb.shard(ROWS, backwards, "rows"))
+    with pytest.raises(fb.FubiniError, match=r"meshes[\s\S]*'rows': 8}, whose device 0 is number 0 and .* number 7"):
+        model.log_evidence()
+
+
+def test_factors_over_two_meshes() -> None:
+    """Of other devices, or of the same in another order."""
+    meshes = (AUTO, Mesh(np.array(jax.devices())[::-1], ("rows",)))
+    one, other = (fb.Table(fb.shard(np.ones((16, 3)), mesh, "rows"), ("i", "z")) for mesh in meshes)
+    for ask in (lambda: fb.marginals([one, other], {"z": ("i",)}, plates=("i",)), lambda: (one * other).sum("z")):
+        with pytest.raises(fb.FubiniError, match="data over two meshes"):
+            ask()
 
 
 W = jnp.array(0.5)

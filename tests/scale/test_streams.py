@@ -259,6 +259,8 @@ def test_rows_that_can_be_read_once_are_an_error() -> None:
         fb.Stream(chunks, rows=ROWS)
     with pytest.raises(fb.FubiniError, match=r"it returned the same iterator again"):
         evidence_of(fb.Stream(lambda: chunks, rows=ROWS))
+    with pytest.raises(fb.FubiniError, match=r"gives ndarray[\s\S]*is given itself: fb\.Stream\(rows\)"):
+        fb.Stream(lambda: Y, rows=ROWS)
     rows = iter([Y[:100]])
     with pytest.raises(fb.FubiniError, match=r"a second time[\s\S]*no rows came"):
         evidence_of(fb.Stream(lambda: (chunk for chunk in rows), rows=ROWS))
@@ -279,10 +281,19 @@ def test_numbers_that_are_none_are_an_error_with_chunk_and_row() -> None:
         evidence_of(fb.Stream(data, rows=ROWS, chunk=100))
 
 
+def test_entries_that_are_masked_are_an_error() -> None:
+    masked = np.ma.masked_greater(Y, 1.0)
+    for source in (masked, lambda: [masked]):
+        with pytest.raises(fb.FubiniError, match=r"of a masked array\s*expected: numbers in every row"):
+            fb.Stream(source, rows=ROWS)
+
+
 def test_a_wrong_number_of_rows_is_an_error(tmp_path) -> None:
     np.save(tmp_path / "y.npy", Y)
     with pytest.raises(fb.FubiniError, match=r"expected: 1,000 rows\s*nearest:  it has 1,003"):
         fb.Stream(tmp_path / "y.npy", rows=1000)
+    with pytest.raises(fb.FubiniError, match=r"rows=True\)\s*expected: a positive whole number"):
+        fb.Stream(lambda: iter([Y]), rows=True)
     with pytest.raises(fb.FubiniError, match=r"without a number of rows"):
         fb.Stream(lambda: iter([Y]))
     with pytest.raises(fb.FubiniError, match=r"expected: 1,003 rows\s*nearest:  1,000 came"):

@@ -124,6 +124,13 @@ def _require_axes(mesh: Mesh, axes: tuple[str | None, ...], shape: tuple[int, ..
     if not named:
         raise DomainError(asked, expected=f"an axis of the mesh for an axis of the array: {listed(mesh.axis_names)}")
     for axis in named:
+        if not isinstance(axis, str):
+            raise DomainError(
+                asked,
+                expected=f"a name for each of the first axes of the array: {listed(mesh.axis_names)}, or None",
+                nearest=f"{axis!r}",
+                advice='fb.shard(x, mesh, "rows") lays the first axis along rows; a mesh of one axis has all devices',
+            )
         if axis not in mesh.axis_names:
             raise UnknownName(
                 asked, expected=f"axes of the mesh: {listed(mesh.axis_names)}", nearest=closest(axis, mesh.axis_names)

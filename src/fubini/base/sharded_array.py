@@ -130,7 +130,8 @@ def mesh_of(arrays: Iterable[Any]) -> Mesh | None:
             mesh = record.sharding.mesh
             found.setdefault((mesh.axis_names, mesh.devices.shape, tuple(mesh.device_ids.flat)), (mesh, record.shape))  # type: ignore[union-attr]
     if len(found) > 1:
-        each = [f"one of shape {shape} on {dict(mesh.shape)}" for mesh, shape in found.values()]
+        meshes = [mesh for mesh, _ in found.values()]
+        each = [f"one of shape {shape} on {in_words(mesh, *meshes[:2])}" for mesh, shape in found.values()]
         raise DomainError(
             "data over two meshes",
             expected="all arrays of a question on one mesh",
@@ -138,6 +139,15 @@ def mesh_of(arrays: Iterable[Any]) -> Mesh | None:
             advice='fb.shard(x, mesh, "rows") moves an array to another mesh',
         )
     return next(iter(found.values()))[0] if found else None  # type: ignore[return-value]
+
+
+def in_words(mesh: Mesh, *others: Mesh) -> str:
+    """The axes of a mesh and their sizes; also its devices, where they tell it from others with such axes."""
+    alike = [list(other.device_ids.flat) for other in others if dict(other.shape) == dict(mesh.shape)]
+    own = list(mesh.device_ids.flat)
+    place = next((k for other in alike for k, pair in enumerate(zip(own, other, strict=True)) if pair[0] != pair[1]), 0)
+    differ = f", whose device {place} is number {own[place]}" if any(other != own for other in alike) else ""
+    return f"{dict(mesh.shape)}{differ}"
 
 
 def sharding_on_mesh(data: Any) -> NamedSharding | None:

@@ -55,11 +55,11 @@ class Stream(DistantArray):
                 f"fb.Stream of {self.source.name} without a number of rows",
                 expected="rows=n: a function does not say how many will come",
             )
-        if rows is not None and (not isinstance(rows, int | np.integer) or rows < 1):
+        if rows is not None and not _is_count(rows):
             raise DomainError(f"fb.Stream(…, rows={rows!r})", expected="a positive whole number")
         if rows is not None and count is not None and rows != count:
             raise _wrong_rows(self.source.name, rows, f"it has {count:,}", count)
-        if chunk is not None and (not isinstance(chunk, int | np.integer) or chunk < 1):
+        if chunk is not None and not _is_count(chunk):
             raise DomainError(f"fb.Stream(…, chunk={chunk!r})", expected="a positive whole number of rows")
         self.shape = (int(count if rows is None else rows), *map(int, rest))  # type: ignore[arg-type]
         kind = self.source.dtype.kind
@@ -247,6 +247,10 @@ class Pass:
                 advice="keep the source as it is while questions are asked; a function draws from a fixed seed",
             )
         stream._digest = digest
+
+
+def _is_count(number: Any) -> bool:
+    return isinstance(number, int | np.integer) and not isinstance(number, bool) and number >= 1
 
 
 def checked(stream: Stream, chunk: np.ndarray) -> np.ndarray:

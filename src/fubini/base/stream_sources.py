@@ -55,6 +55,7 @@ def source_of(source: Any, columns: Sequence[str] | None) -> Source:
         return ArraySource(f"{path}", lambda: _open_zarr(path))
     if isinstance(source, list | tuple):
         source = np.asarray(source)
+    require_no_mask("fb.Stream", source)
     if hasattr(source, "shape") and hasattr(source, "dtype") and hasattr(source, "__getitem__"):
         return ArraySource(type(source).__name__, lambda: source)
     if callable(source):
@@ -66,6 +67,16 @@ def source_of(source: Any, columns: Sequence[str] | None) -> Source:
             advice="give the function that makes it: fb.Stream(chunks, rows=n), not fb.Stream(chunks(), rows=n)",
         )
     raise DomainError(f"fb.Stream of a {type(source).__name__}", expected=ADVICE)
+
+
+def require_no_mask(asked: str, rows: Any) -> None:
+    """Raise where entries may be missing, which sums over rows would not leave out."""
+    if isinstance(rows, np.ma.MaskedArray):
+        raise DomainError(
+            f"{asked} of a masked array",
+            expected="numbers in every row",
+            advice="leave rows with missing entries out: x[~np.ma.getmaskarray(x)], of a table x[~mask.any(axis=1)]",
+        )
 
 
 def _open_zarr(path: Path) -> Any:
@@ -182,9 +193,11 @@ class FunctionSource:
 
     def _all(self) -> Iterator[np.ndarray]:
         made = self._function()
-        if not hasattr(made, "__iter__") and not hasattr(made, "__next__"):
+        if hasattr(made, "shape") or not (hasattr(made, "__iter__") or hasattr(made, "__next__")):
             raise DomainError(
-                f"{self.name} gives {type(made).__name__}", expected="an iterator of chunks: arrays of some rows"
+                f"{self.name} gives {type(made).__name__}",
+                expected="an iterator of chunks: arrays of some rows",
+                advice="an array of all rows is given itself: fb.Stream(rows)" if hasattr(made, "shape") else "",
             )
         if made is self._last and hasattr(made, "__next__"):
             raise DomainError(
@@ -194,7 +207,9 @@ class FunctionSource:
                 advice="make the iterator inside of the function",
             )
         self._last = made
-        yield from map(np.asarray, made)
+        for chunk in made:
+            require_no_mask(self.name, chunk)
+            yield np.asarray(chunk)
 
 
 def between(chunks: Iterator[np.ndarray], start: int, stop: int | None) -> Iterator[np.ndarray]:

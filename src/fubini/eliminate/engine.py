@@ -10,6 +10,7 @@ import numpy as np
 from jax.core import Tracer
 
 from fubini.base.interpretations import interpret
+from fubini.base.sharded_array import mesh_of
 from fubini.eliminate.plan import Plan
 from fubini.eliminate.typed_axes import explicit_axes_of, over_auto_axes
 from fubini.engines.choice import asked_engine
@@ -57,6 +58,9 @@ def on_engine(run: Callable, plan: Plan, factors: Sequence[Factor], *static: Any
             )
         except Intractable:
             pass
+        except ValueError:  # of JAX, where arrays lie on devices of two meshes
+            mesh_of(leaf for factor in factors for leaf in factor.leaves())
+            raise
     return run(plan, factors, *arrays, *static)
 
 

@@ -12,7 +12,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from fubini.base.fingerprints import spans_processes
 from fubini.base.processes import on_host, placed
-from fubini.base.sharded_array import auto_mesh, sharding_on_mesh
+from fubini.base.sharded_array import auto_mesh, in_words, sharding_on_mesh
 from fubini.errors import DomainError, UnknownName, closest, listed
 
 CHAINS = "chains"  # the axis of a mesh
@@ -112,8 +112,11 @@ def _mesh_of(array: Any) -> Mesh | None:
     return None if sharding is None else sharding.mesh  # type: ignore[return-value]
 
 
-def require_chains_axis(mesh: Any, chains: int, question: str = "infer") -> None:
-    """Raise unless chains can lie along the axis `chains` of a mesh, and as many in each of several processes."""
+def require_chains_axis(mesh: Any, chains: int, question: str = "infer", data: Mesh | None = None) -> None:
+    """Raise unless chains can lie along the axis `chains` of a mesh, and as many in each of several processes.
+
+    Data lie on the same mesh or on none.
+    """
     asked = f"{question}(…, mesh={dict(mesh.shape) if isinstance(mesh, Mesh) else mesh!r})"
     advice = f'jax.make_mesh((2, 4), ("{CHAINS}", "rows")) has two groups of four devices; the data lie along "rows"'
     if not isinstance(mesh, Mesh):
@@ -133,4 +136,10 @@ def require_chains_axis(mesh: Any, chains: int, question: str = "infer") -> None
             f"{asked} of {chains} chains",
             expected=f"a multiple of {parts}, so that each {where} has as many chains",
             nearest=f"chains={-(-chains // parts) * parts}",
+        )
+    if data is not None and data != auto_mesh(mesh):
+        raise DomainError(
+            f"{question}(…, mesh={in_words(mesh, data)}) of data on the mesh {in_words(data, mesh)}",
+            expected="data on the same mesh, or on none",
+            advice='fb.shard(x, mesh, "rows") moves an array to another mesh',
         )

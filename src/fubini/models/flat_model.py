@@ -68,7 +68,8 @@ class FlatModel(FlatJoint):
     def reading(self) -> Reading:
         """The terms of its log-density in index notation."""
         reading = read(self)
-        self.require_agreement("a question to a model", {"model": reading.text})
+        captured = {"captured arrays": list(reading.constants)} if reading.constants else {}
+        self.require_agreement("a question to a model", {"model": reading.text, **captured})
         return reading
 
     def digest(self, *more: Data) -> str:

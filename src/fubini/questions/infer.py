@@ -105,7 +105,7 @@ def infer(
     require_options("infer", options, OPTIONS)
     require_method(method)
     if mesh is not None:
-        require_mesh(model, mesh, chains)
+        require_chains_axis(mesh, chains, data=model.mesh)
         method = method or "nuts"
     asked = {"key": key, "draws": draws, "chains": chains, "warmup": warmup, "method": method, "options": dict(options)}
     require_agreement(
@@ -325,17 +325,6 @@ def warn_of_restriction(key: Data, eliminated_model: EliminatedModel) -> None:
     except DataError as error:
         asked, *parts = str(error).splitlines()
         warn(Restriction("\n".join([f"{asked}, at a draw of the model", *parts]), advice=IMPOSSIBLE))
-
-
-def require_mesh(model: FlatModel, mesh: Any, chains: int) -> None:
-    """Raise unless chains can lie along a mesh, and the data on the same one or on none."""
-    require_chains_axis(mesh, chains)
-    if model.mesh not in (None, auto_mesh(mesh)):
-        raise DomainError(
-            f"infer(…, mesh={dict(mesh.shape)}) of data on the mesh {dict(model.mesh.shape)}",
-            expected="data on the same mesh, or on none",
-            advice='fb.shard(x, mesh, "rows") moves an array to another mesh',
-        )
 
 
 def make_settings(warmup: int | None, progress: bool, options: Mapping[str, Any], mesh: Mesh | None = None) -> Settings:

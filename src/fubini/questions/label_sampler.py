@@ -204,7 +204,7 @@ class LabelSampler:
         require_key(key)
         schedule = schedule_of(sweeps, thin, keep, chains, warmup)
         if mesh is not None:
-            require_chains_axis(mesh, chains, "run")
+            require_chains_axis(mesh, chains, "run", self.eliminated_model.model.mesh)
             mesh = auto_mesh(mesh)
         begin = self._started(start or {}, chains)
         entries = self._entries(fixed)

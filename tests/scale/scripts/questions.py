@@ -38,6 +38,15 @@ def with_scale(scale: float) -> Any:
     return normal
 
 
+def with_captured(rows: np.ndarray) -> Any:
+    @fb.model
+    def shifted():
+        m = yield fb.dist.Normal(0.0, 1.0).named("m")
+        yield fb.dist.Normal(m + rows, 1.0).named("y")
+
+    return shifted
+
+
 normal = with_scale(1.0)
 
 
@@ -81,6 +90,9 @@ def write_answers(here: fb.Processes, folder: Path) -> None:
     post = normal(len(Y)).condition(y=y)
     answers["normal"] = float(post.log_evidence())
     answers["mean"] = float(post.marginal("m").mean("m"))
+    exact = post.infer(jax.random.key(1), draws=3, chains=1, progress=False, log_likelihood=True)
+    answers["kept on the mesh"] = exact.posterior.attrs["not_fetched"]
+    answers["log-likelihoods"] = numbers(exact.log_likelihood["y"].sum(("chain", "draw")))
     linear = regression(spread(X)).condition(y=y)
     answers["regression"] = float(linear.log_evidence())
     answers["weights"] = numbers(linear.marginal("w").mean("w"))
@@ -97,6 +109,7 @@ def write_answers(here: fb.Processes, folder: Path) -> None:
         "shape": lambda: spread(Y[: 399 - 8 * index]),
         "model": lambda: with_scale(1.0 + index)(len(Y)).condition(y=y).log_evidence(),
         "data": lambda: regression(X + index).condition(y=y).log_evidence(),
+        "captured": lambda: with_captured(X[:, 0] + index)().condition(y=y).log_evidence(),
         "key": lambda: draws(groups, index),
         "draws": lambda: draws(groups, draws=6 + index),
         "key of predict": lambda: linear.predict(jax.random.key(index), "w", draws=2),
