@@ -16,8 +16,9 @@ from typing import Any, ParamSpec, TypeVar, cast
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
+from jax.core import Tracer, eval_context
 from jax.experimental import checkify
+from jax.extend.core import get_opaque_trace_state
 from xxhash import xxh3_128_digest
 
 from fubini.base.auto_axes import settle_axes
@@ -58,6 +59,13 @@ def is_key(array: Data) -> bool:
 def is_traced(*arrays: Data) -> bool:
     """Any of them is a tracer: its numbers are not known yet."""
     return any(isinstance(array, Tracer) for array in arrays)
+
+
+def is_tracing() -> bool:
+    """Whether a program is being traced, so that what is computed becomes part of it."""
+    now = get_opaque_trace_state()
+    with eval_context():
+        return now != get_opaque_trace_state()
 
 
 def is_in_parts(array: Data) -> bool:

@@ -45,6 +45,6 @@ def _compiled(function: Callable[..., Any], given: Any) -> Callable[..., Any]:
 
     @jax.jit
     def compute(captured: list[Any], leaves: tuple[Any, ...]) -> Any:
-        return structure.unflatten(jaxpr_as_fun(ClosedJaxpr(program.jaxpr, captured))(*leaves))
+        return jaxpr_as_fun(ClosedJaxpr(program.jaxpr, captured))(*leaves)
 
-    return lambda *leaves: compute(program.consts, leaves)
+    return lambda *leaves: structure.unflatten(compute(program.consts, leaves))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from functools import lru_cache
 from typing import Any
 
@@ -166,6 +166,36 @@ def is_sharded(data: jax.Array) -> bool:
     """Whether the parts of an array lie on different devices of a mesh, or would if it had more than one."""
     sharding = data.sharding if not is_traced(data) else None
     return isinstance(sharding, NamedSharding) and any(axes is not None for axes in sharding.spec)
+
+
+def placed_alike(arrays: Iterable[Any]) -> Callable[[Data], Any]:
+    """Make results of a program lie as these arrays do where they have as many rows, with as many for each device.
+
+    Further programs take them at their own length. Where devices do not divide rows, a result would lie whole on each.
+    """
+    lies = {
+        size: NamedSharding(record.sharding.mesh, PartitionSpec(axes))
+        for record in map(distant, arrays)
+        if isinstance(record, ShardedArray)
+        for size, axes in zip(record.data.shape, record.sharding.spec, strict=False)
+        if axes is not None
+    }
+
+    def place(data: Data) -> Any:
+        sizes, spec, mesh = list(data.shape), [PartitionSpec.UNCONSTRAINED] * data.ndim, None
+        for axis, size in enumerate(data.shape):
+            for longer, sharding in lies.items():
+                parts = longer // sharding.shard_shape((longer,))[0]
+                if size % parts and -(-size // parts) * parts == longer:
+                    sizes[axis], spec[axis], mesh = longer, sharding.spec[0], sharding.mesh
+        if mesh is None:
+            return data
+        filled = jnp.pad(data, [(0, more - own) for more, own in zip(sizes, data.shape, strict=True)])
+        return ShardedArray(
+            jax.lax.with_sharding_constraint(filled, NamedSharding(mesh, PartitionSpec(*spec))), data.shape
+        )
+
+    return place
 
 
 def _everywhere(data: jax.Array) -> NamedSharding:

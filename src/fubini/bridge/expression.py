@@ -19,7 +19,7 @@ from fubini.algebra.constant_parts import QUICK, largest
 from fubini.algebra.evaluation import Evaluation
 from fubini.algebra.mesh_sums import rows_beside, without_rows
 from fubini.algebra.node import Index, Leaf, Node
-from fubini.base.arrays import Data, double_precision, in_force, is_jax, is_traced
+from fubini.base.arrays import Data, double_precision, in_force, is_jax, is_traced, is_tracing
 from fubini.base.domains import Bint, Domain, Real, merge_inputs
 from fubini.base.interpretations import current
 from fubini.base.names import Name
@@ -126,6 +126,18 @@ class Expression(Value):
             if not self._is_quick or self.reader.opaque or self._cells(children) > FEW_CELLS:
                 return np.asarray(self._compiled(children, outer)(*map(jnp.asarray, (*data, *known))))
             return self._cell_by_cell(children, outer, known)
+
+    def in_program(self) -> Array | None:
+        """Numbers of rows on a mesh as the program in progress computes them; None of others, and outside of one.
+
+        Computed before it, rows that devices do not divide would lie whole on each device.
+        """
+        if without_rows([self.node], self._sums, self.reader.placed) or not is_tracing():
+            return None
+        known = [*(self.reader.known[leaf] for leaf in self._known), *(axes.data for axes in self._sums.values())]
+        with double_precision():
+            data = self._evaluated([*map(jnp.asarray, known)], jnp)
+        return Array._of(in_force(data), self.names, {name: self.inputs[name] for name in self.names}, self.output)
 
     def _cells(self, children: Sequence[Array]) -> int:
         return math.prod(domain.extent for domain in merge_inputs(*(child.inputs for child in children)).values())

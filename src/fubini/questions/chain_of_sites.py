@@ -8,10 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fubini.algebra.binding import opened, replaced
+from fubini.algebra.binding import inside, opened, replaced
 from fubini.algebra.build import ONE, ZERO, factors_in, index, multiply, plus, scale, times
 from fubini.algebra.node import Index, Leaf, Node
 from fubini.algebra.sums import total
+from fubini.algebra.walk import walk
 from fubini.base.arrays import Data, namespace
 from fubini.base.domains import Domain, Real
 from fubini.base.interpretations import current
@@ -26,6 +27,7 @@ from fubini.factors.slices import alone_at, put_in_front
 from fubini.factors.tally import Conversion, conversion_of
 from fubini.models.chain_site import ChainPart
 from fubini.models.flat_model import FlatModel
+from fubini.models.reading import Reading
 from fubini.models.site_terms import SitePart
 from fubini.questions.step_values import StepValues, TimeState
 from fubini.questions.time_cells import NotInCells, cell_at, slice_at, whole_distribution
@@ -114,6 +116,15 @@ def chain_of_sites(model: FlatModel, names: Sequence[str]) -> ChainOfSites | Non
     if not factors.couples:
         return None
     return factors.chain()
+
+
+def couples_times(reading: Reading) -> bool:
+    """Whether a model has a chain, or reads entries of its sites at other places than one index along their time."""
+    states = {reading.sites[name] for name, domain in reading.domains.items() if domain.shape}
+    gets = (this for this in walk(*reading.terms.values(), parts=inside) if this.kind == "get")
+    return bool(reading.chains) or any(
+        (this.args[0] in states and this.args[1].kind != "index") or this.args[0].of & states for this in gets
+    )
 
 
 class _FactorsInTime:

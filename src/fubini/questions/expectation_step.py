@@ -28,7 +28,7 @@ from fubini.factors.table import Table
 from fubini.models.flat_model import FlatModel
 from fubini.models.joint import Conditioned
 from fubini.models.reading import Reading
-from fubini.questions.chain_of_sites import chain_of_sites
+from fubini.questions.chain_of_sites import chain_of_sites, couples_times
 from fubini.questions.data_summaries import summary_of
 from fubini.questions.expected_log import Counts, Moments, Reals, Statistics, log_cells, shifted_by
 from fubini.questions.model_factors import model_factors
@@ -79,6 +79,8 @@ def expectations_of(model: Any) -> Expectations:
 
 
 def _chain_in(flat: FlatModel) -> Chain | None:
+    if not couples_times(flat.reading):
+        return None
     try:
         made = chain_of_sites(flat, [str(name) for name in flat.reading.domains])
     except Intractable:

@@ -10,17 +10,20 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from tqdm.auto import tqdm
 
 from fubini.base.arrays import Data
 from fubini.base.captured_arrays import jit_over
+from fubini.base.distant import is_distant
+from fubini.base.sharded_array import placed_alike
 from fubini.errors import DataError
 from fubini.models.learnt import free_of, params, with_values
 from fubini.numerics.block_ascent import Block, maximise, separable
 from fubini.numerics.in_range import jitted
-from fubini.questions.expectation_step import expectations_of
+from fubini.questions.expectation_step import Expectations, OfReals, expectations_of
 
 LogPrior = Callable[[Sequence[Data]], Data]
 
@@ -31,8 +34,8 @@ def fit_by_em(
     """The unconstrained parameters after so many steps, or where one gains less, and the objective before each step."""
     blocks = [Block(param.support.value) for param in params(model)]
     values = [jnp.asarray(param.value) for param in params(model)]
-    expectations_of(model).require_closed()
-    compiled = jit_over(model)
+    closed_expectations(model)
+    compiled, place = jit_over(model), placed_alike(jax.tree_util.tree_leaves(model))
 
     @compiled
     def expected(values: Sequence[Data], statistics: Any) -> Data:
@@ -41,7 +44,7 @@ def fit_by_em(
     @partial(jitted, compiled=compiled)
     def know(values: list[Data]) -> tuple[Data, Any]:
         log_evidence, statistics = expectations_of(with_values(model, values)).expect()
-        return log_evidence + log_prior(values), statistics
+        return log_evidence + log_prior(values), jax.tree_util.tree_map(place, statistics)
 
     @compiled
     def move(values: list[Data], statistics: Any) -> list[Data]:
@@ -64,6 +67,25 @@ def fit_by_em(
                 break
             before, values = values, move(values, statistics)
     return free_of(model, values), history
+
+
+def closed_expectations(model: Any) -> Expectations:
+    """What is asked of a model; raises where it has no closed form. Rows on a mesh are not computed for it."""
+    if not is_distant(*jax.tree_util.tree_leaves(model)):
+        made = expectations_of(model)
+        made.require_closed()
+        return made
+    seen: list[Expectations] = []
+
+    def look(values: Sequence[Data]) -> None:
+        seen.append(expectations_of(with_values(model, values)))
+        if not isinstance(seen[0], OfReals):
+            seen[0].require_closed()
+
+    jax.eval_shape(look, [jnp.asarray(param.value) for param in params(model)])
+    if isinstance(seen[0], OfReals):
+        expectations_of(model).require_closed()
+    return seen[0]
 
 
 def _require_finite(objective: float, step: int) -> float:

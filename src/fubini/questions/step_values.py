@@ -67,7 +67,9 @@ class StepValues:
         made = Expression(node, slots, self.reading.reader, self.axes, event, domain)
         if slots:
             return made
-        known = made._ground()
+        known = made.in_program()
+        if known is None:
+            known = made._ground()
         data = known.array if is_jax(known.array) else self.numbers(known.array)
         data = data.astype(int) if domain.is_discrete else data
         return Array._of(data, known.names, known.inputs, known.output)

@@ -17,9 +17,11 @@ from numpyro.distributions import biject_to
 from tqdm.auto import tqdm
 
 from fubini.base.arrays import Data
+from fubini.base.captured_arrays import jit_over
 from fubini.errors import DomainError
 from fubini.models.learnt import free_of, params, with_values
 from fubini.questions.expectation_step import OfTables, expectations_of
+from fubini.questions.maximise_expectation import closed_expectations
 
 STRETCHES = 20  # of the second half, whose means tell the error
 REPORTS = 20
@@ -37,8 +39,7 @@ def fit_by_stochastic_em(
     model: Any, log_prior: Callable[[Sequence[Data]], Data], steps: int, batch: int, key: Data, progress: bool
 ) -> tuple[list[Data], list[float], list[Data]]:
     """The unconstrained parameters, estimates of the objective before each step, and standard errors of the values."""
-    whole = expectations_of(model)
-    whole.require_closed()
+    whole = closed_expectations(model)
     rows = whole.rows if isinstance(whole, OfTables) else 0
     if not rows:
         raise DomainError(
@@ -75,10 +76,11 @@ def fit_by_stochastic_em(
         curvature = [(1 - MEMORY) * h + MEMORY * new for h, new in zip(state.curvature, newest, strict=True)]
         return _State(free, curvature, state.step + 1), (objective, values_at(free))
 
-    run = jax.jit(lambda state, chosen: jax.lax.scan(step, state, chosen))
+    compiled = jit_over(model)
+    run = compiled(lambda state, chosen: jax.lax.scan(step, state, chosen))
     free = [to_value.inv(jnp.asarray(param.value)) for to_value, param in zip(maps, params(model), strict=True)]
     chosen = _rows(key, rows, batch, steps + 1)
-    state = _State(free, jax.jit(look)(free, chosen[0])[2], jnp.zeros(()))
+    state = _State(free, compiled(look)(free, chosen[0])[2], jnp.zeros(()))
     history: list[float] = []
     way: list[list[Data]] = []
     every = max(1, steps // REPORTS)
