@@ -81,9 +81,7 @@ def crash(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any]], None
 
 
 @pytest.mark.filterwarnings("ignore::fubini.errors.SamplerWarning")
-@pytest.mark.parametrize(
-    ("run", "meshes"), [(nuts, (EIGHT, THREE, GROUPS)), (smc, (EIGHT, THREE)), (gibbs, (EIGHT, GROUPS, THREE))]
-)
+@pytest.mark.parametrize(("run", "meshes"), [(nuts, (EIGHT, THREE, GROUPS)), (smc, (THREE,)), (gibbs, (GROUPS, THREE))])
 def test_a_run_goes_on_from_place_to_place(run: Any, meshes: Any, crash: Any, tmp_path: Path) -> None:
     """Begun on one device, it is stopped on each mesh and ended on one device: with the draws of one device."""
     with jax.enable_x64(True):
@@ -112,6 +110,15 @@ def test_other_data_on_another_mesh_are_refused(crash: Any, tmp_path: Path) -> N
         crash(lambda: nuts(EIGHT, tmp_path / "run.npz"))
         with pytest.raises(FileFormatError, match="nearest:  the data differ"):
             nuts(THREE, tmp_path / "run.npz", case=CASES["logistic"]._replace(observed=np.zeros(ROWS, np.int32)))
+
+
+def test_a_store_without_groups_that_are_stored_elsewhere_is_refused(crash: Any, tmp_path: Path) -> None:
+    """Unless it is said whether log-likelihoods and predictive draws are wanted."""
+    options = dict[str, Any](store=tmp_path / "draws.zarr", log_likelihood=None)
+    with jax.enable_x64(True):
+        crash(lambda: nuts(EIGHT, tmp_path / "run.npz", **options))
+        with pytest.raises(FileFormatError, match=r"nearest:  not_stored was \['y'\], is \[\]"):
+            nuts(None, tmp_path / "run.npz", **options)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, np.int64, np.int32, np.int8, np.bool_])

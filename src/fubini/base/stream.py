@@ -250,7 +250,7 @@ class Pass:
 
 
 def _is_count(number: Any) -> bool:
-    return isinstance(number, int | np.integer) and not isinstance(number, bool) and number >= 1
+    return isinstance(number, int | np.integer) and not isinstance(number, bool) and bool(number >= 1)
 
 
 def checked(stream: Stream, chunk: np.ndarray) -> np.ndarray:

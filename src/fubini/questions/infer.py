@@ -124,7 +124,8 @@ def infer(
         return groups_of(third, model, values, log_likelihood, predictive, block)
 
     has_data = not (log_likelihood is False and predictive is False)
-    stored = None if store is None else Stored(store, Axes(dims, coords), beside, has_data)
+    not_stored = observed_on_mesh(model) if None in (log_likelihood, predictive) else ()
+    stored = None if store is None else Stored(store, Axes(dims, coords), beside, has_data, not_stored)
     request = Request(method, eliminate, make_settings(warmup, progress, options, mesh), options, checkpoint, stored)
     drawn = draw_latents(model, (key, first, second), Schedule(draws, chains=chains), request)
     if store is not None:
@@ -141,6 +142,7 @@ class Stored(NamedTuple):
     axes: Axes
     beside: Callable[[dict[str, np.ndarray], Block], dict[str, dict[str, np.ndarray]]]
     has_data: bool  # whether these may have a number for each of the data
+    not_stored: tuple[str, ...]  # observed sites on a mesh of which these have none, as that was not asked for
 
     def groups(self, values: dict[str, np.ndarray], info: dict[str, Data], block: Block) -> Groups:
         """All that is stored of draws."""
@@ -361,6 +363,7 @@ def _run(
         "method": method,
         "settings": {"draws": schedule.sweeps, "chains": schedule.chains, **request.settings.nuts._asdict()},
         "store": request.store is not None,
+        "not_stored": [] if request.store is None else list(request.store.not_stored),
         "jax": jax.__version__,
         "platform": jax.default_backend(),
         **more,
