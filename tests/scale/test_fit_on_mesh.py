@@ -75,6 +75,10 @@ def test_expectation_maximisation_of_components(width: str) -> None:
     assert_learnt(mixture, 50, width, method="em", steps=3)
 
 
+def test_expectation_maximisation_of_real_latents() -> None:
+    assert_learnt(regression, ROWS // 8, method="em", steps=3)
+
+
 def test_stochastic_expectation_maximisation_of_components() -> None:
     """The rows of a step are those that one device draws: they alone are exchanged."""
     assert_learnt(mixture, 51, method="em", steps=40, batch=50, key=jax.random.key(3))
