@@ -79,6 +79,21 @@ def test_expectation_maximisation_of_real_latents() -> None:
     assert_learnt(regression, ROWS // 8, method="em", steps=3)
 
 
+@fb.model
+def real_states(steps, a):
+    z = yield fb.dist.Markov(fb.dist.Normal(0.0, 1.0), lambda z: fb.dist.Normal(a * z, 0.5), steps)
+    y = yield fb.dist.Normal(z, 1.0)
+
+
+def test_expectation_maximisation_of_states_whose_time_devices_do_not_divide() -> None:
+    """Their covariance has that length twice."""
+
+    def states(place: Callable[[np.ndarray], Any]) -> Any:
+        return real_states(29, fb.param(0.8)).condition(y=place(CASES["normal"].observed[:29]))
+
+    assert_learnt(states, 10 * 32**2, method="em", steps=2)
+
+
 def test_stochastic_expectation_maximisation_of_components() -> None:
     """The rows of a step are those that one device draws: they alone are exchanged."""
     assert_learnt(mixture, 51, method="em", steps=40, batch=50, key=jax.random.key(3))

@@ -182,18 +182,19 @@ def placed_alike(arrays: Iterable[Any]) -> Callable[[Data], Any]:
     }
 
     def place(data: Data) -> Any:
-        sizes, spec, mesh = list(data.shape), [PartitionSpec.UNCONSTRAINED] * data.ndim, None
         for axis, size in enumerate(data.shape):
             for longer, sharding in lies.items():
                 parts = longer // sharding.shard_shape((longer,))[0]
                 if size % parts and -(-size // parts) * parts == longer:
-                    sizes[axis], spec[axis], mesh = longer, sharding.spec[0], sharding.mesh
-        if mesh is None:
-            return data
-        filled = jnp.pad(data, [(0, more - own) for more, own in zip(sizes, data.shape, strict=True)])
-        return ShardedArray(
-            jax.lax.with_sharding_constraint(filled, NamedSharding(mesh, PartitionSpec(*spec))), data.shape
-        )
+                    return placed(data, axis, longer, sharding)
+        return data
+
+    def placed(data: Data, axis: int, longer: int, sharding: NamedSharding) -> ShardedArray:
+        lacking = [longer - size if place == axis else 0 for place, size in enumerate(data.shape)]
+        spec = [sharding.spec[0] if place == axis else PartitionSpec.UNCONSTRAINED for place in range(data.ndim)]
+        filled = jnp.pad(data, [(0, count) for count in lacking])
+        lies_so = NamedSharding(sharding.mesh, PartitionSpec(*spec))
+        return ShardedArray(jax.lax.with_sharding_constraint(filled, lies_so), data.shape)
 
     return place
 
