@@ -126,6 +126,8 @@ def test_answers_are_those_of_one_device(answers: list[dict[str, Any]]) -> None:
     with jax.enable_x64(True):
         one_device = regression(X).condition(y=Y)
         assert answers[0]["regression"] == pytest.approx(float(one_device.log_evidence()), rel=1e-10)
+        slope = jax.grad(lambda m: normal(len(Y)).condition(y=jnp.asarray(Y)).log_prob(m=m, v=1.0))(0.5)
+        assert answers[0]["slope"] == pytest.approx(float(slope), rel=1e-10)
         np.testing.assert_allclose(answers[0]["weights"], one_device.marginal("w").mean("w").data, rtol=1e-10)
 
 
@@ -158,6 +160,8 @@ def test_a_run_goes_on_over_another_mesh(answers: list[dict[str, Any]], killed: 
         ("model", "the model of process 1 is "),
         ("data", "the data of process 1 is float64[399, 2] with the digest"),
         ("captured", "the captured arrays of process 1 is float64[399] with the digest"),
+        ("values", "the value of m of process 1 is [1.5], of process 0 [0.5]"),
+        ("checkpoint", "the checkpoint of process 1 is True, of process 0 False"),
         ("key", "infer(key, …) in 2 processes"),
         ("key", "the key of process 1 is [0, 1], of process 0 [0, 0]"),
         ("draws", "the draws of process 1 is 7, of process 0 6"),

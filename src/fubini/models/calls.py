@@ -59,6 +59,9 @@ def ask(
     ]
     count = math.prod(batch) if batch else None
     asked = f"a question to {type(flat_joint.joint).__name__}"
+    if not is_traced(key, *values):
+        each = {f"value of {'.'.join(path)}": value for path, value in zip(names, values, strict=True)}
+        flat_joint.require_agreement(asked, {"key": key, **each})
     require_room(asked, *(batch + shape for site in flat_joint.outline.sites for shape in _event_shapes(site.shape)))
     with within_memory(asked):
         if any(map(is_of_jax, (*values, *leaves))) or is_traced(key):

@@ -165,6 +165,9 @@ class EliminatedModel(Shown):
     def log_prob(self, **values: Any) -> Data:
         """log p(observed, remaining latents), for values of these; leading axes are batches."""
         given, batch = self._given(values, self.names)
+        if not is_traced(*given.values()):
+            each = {f"value of {name}": value for name, value in given.items()}
+            self.model.require_agreement("a density", each)
         log_p = self.compute_log_density(given, many=bool(batch))
         if not is_traced(log_p) and np.isnan(wrong := np.asarray(log_p)).any():
             at = int(np.argmax(np.isnan(wrong.reshape(-1))))

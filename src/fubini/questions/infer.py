@@ -108,6 +108,8 @@ def infer(
         require_chains_axis(mesh, chains, data=model.mesh)
         method = method or "nuts"
     asked = {"key": key, "draws": draws, "chains": chains, "warmup": warmup, "method": method, "options": dict(options)}
+    asked |= {"log_likelihood": log_likelihood, "predictive": predictive}
+    asked |= {"checkpoint": checkpoint is not None, "store": store is not None}
     require_agreement(
         model.mesh if mesh is None else mesh,
         "infer(key, …)",

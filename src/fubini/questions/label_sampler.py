@@ -214,7 +214,8 @@ class LabelSampler:
         with self.eliminated_model.model.precision(), eval_context():
             header = {**self._run(key, schedule, sampler.warmup, arrays), "store": store is not None}
             together = self.eliminated_model.model.mesh if mesh is None else mesh
-            require_agreement(together, "gibbs(…).run(key, …)", {name: f"{part}" for name, part in header.items()})
+            asked = {**header, "checkpoint": checkpoint is not None}
+            require_agreement(together, "gibbs(…).run(key, …)", {name: f"{part}" for name, part in asked.items()})
             file = None if checkpoint is None else Checkpoint(checkpoint, header, together)
             keeper = self._keeper(RunSettings(schedule, file, progress), header, store, together)
             judged, drawn = keeper.draws_of(sampler, key, lambda values: values, self.eliminated_model.kept)

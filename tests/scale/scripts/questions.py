@@ -90,6 +90,7 @@ def write_answers(here: fb.Processes, folder: Path) -> None:
     post = normal(len(Y)).condition(y=y)
     answers["normal"] = float(post.log_evidence())
     answers["mean"] = float(post.marginal("m").mean("m"))
+    answers["slope"] = float(jax.grad(lambda m: post.log_prob(m=m, v=1.0))(0.5))
     exact = post.infer(jax.random.key(1), draws=3, chains=1, progress=False, log_likelihood=True)
     answers["kept on the mesh"] = exact.posterior.attrs["not_fetched"]
     answers["log-likelihoods"] = numbers(exact.log_likelihood["y"].sum(("chain", "draw")))
@@ -110,6 +111,8 @@ def write_answers(here: fb.Processes, folder: Path) -> None:
         "model": lambda: with_scale(1.0 + index)(len(Y)).condition(y=y).log_evidence(),
         "data": lambda: regression(X + index).condition(y=y).log_evidence(),
         "captured": lambda: with_captured(X[:, 0] + index)().condition(y=y).log_evidence(),
+        "values": lambda: post.log_prob(m=0.5 + index, v=1.0),
+        "checkpoint": lambda: draws(groups, checkpoint=folder / "other.npz" if index else None),
         "key": lambda: draws(groups, index),
         "draws": lambda: draws(groups, draws=6 + index),
         "key of predict": lambda: linear.predict(jax.random.key(index), "w", draws=2),
