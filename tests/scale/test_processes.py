@@ -126,6 +126,8 @@ def test_answers_are_those_of_one_device(answers: list[dict[str, Any]]) -> None:
     with jax.enable_x64(True):
         one_device = regression(X).condition(y=Y)
         assert answers[0]["regression"] == pytest.approx(float(one_device.log_evidence()), rel=1e-10)
+        logs = np.log([0.4, 0.6]) + np.log(X[:392] ** 2 + 1.0).sum(axis=0)
+        np.testing.assert_allclose(answers[0]["factors"], np.exp(logs - np.logaddexp(*logs)), rtol=1e-9)
         slope = jax.grad(lambda m: normal(len(Y)).condition(y=jnp.asarray(Y)).log_prob(m=m, v=1.0))(0.5)
         assert answers[0]["slope"] == pytest.approx(float(slope), rel=1e-10)
         np.testing.assert_allclose(answers[0]["weights"], one_device.marginal("w").mean("w").data, rtol=1e-10)
@@ -162,6 +164,9 @@ def test_a_run_goes_on_over_another_mesh(answers: list[dict[str, Any]], killed: 
         ("captured", "the captured arrays of process 1 is float64[399] with the digest"),
         ("values", "the value of m of process 1 is [1.5], of process 0 [0.5]"),
         ("checkpoint", "the checkpoint of process 1 is True, of process 0 False"),
+        ("factors", "a question to factors in 2 processes"),
+        ("factors", "the arrays of process 1 is [0.4, 1.6], "),
+        ("key of a chain", "[0, 1]"),
         ("key", "infer(key, …) in 2 processes"),
         ("key", "the key of process 1 is [0, 1], of process 0 [0, 0]"),
         ("draws", "the draws of process 1 is 7, of process 0 6"),

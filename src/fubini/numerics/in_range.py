@@ -16,6 +16,8 @@ from jax.extend import core
 
 from fubini.base import lax_loops
 from fubini.base.arrays import Data, cached_for_precision, is_traced
+from fubini.base.fingerprints import require_agreement
+from fubini.base.sharded_array import mesh_of
 
 T = TypeVar("T")
 
@@ -47,7 +49,10 @@ def is_open() -> bool:
 
 def compiled(function: Callable[..., Any], key: tuple[Any, ...], *given: Any) -> Any:
     """function(*key, *given), compiled for each key; the careful way where the fast one overflows."""
-    if not is_traced(*jax.tree.leaves(given)):
+    leaves = jax.tree.leaves(given)
+    if not is_traced(*leaves):
+        if jax.process_count() > 1:
+            require_agreement(mesh_of(leaves), "a question to factors", {"arrays": leaves})
         result, safe = _compiled(function, key, True)(*given)
         if not is_traced(safe) and safe:  # an interpretation may bring arrays of a trace
             return result

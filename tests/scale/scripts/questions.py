@@ -104,6 +104,16 @@ def write_answers(here: fb.Processes, folder: Path) -> None:
     answers["nuts"] = numbers(draws(groups))
     answers["stored"] = numbers(draws(groups, store=folder / "draws.zarr"))
 
+    weights = spread(X[:392] ** 2 + 1.0)
+
+    def of_factors(more: float) -> Any:
+        factors = [fb.Table(np.array([0.4, 0.6 + more]), ("z",)), fb.Table(weights, ("i", "z"))]
+        return fb.marginals(factors, {"z": ()}, plates=("i",))["z"].normalize().weights
+
+    answers["factors"] = numbers(of_factors(0.0))
+    step = fb.Table(np.array([[0.9, 0.1], [0.2, 0.8]]), ("x", "x1")) * fb.Table(weights, ("t", "x1"))
+    chain = fb.Chain(init=fb.Table([0.5, 0.5], ("x",)), factor=step, time="t", step={"x": "x1"})
+
     # What differs between processes; each of these is an error in all of them, after which they go on together.
     index = here.index
     differ: dict[str, Callable[[], Any]] = {
@@ -113,6 +123,8 @@ def write_answers(here: fb.Processes, folder: Path) -> None:
         "captured": lambda: with_captured(X[:, 0] + index)().condition(y=y).log_evidence(),
         "values": lambda: post.log_prob(m=0.5 + index, v=1.0),
         "checkpoint": lambda: draws(groups, checkpoint=folder / "other.npz" if index else None),
+        "factors": lambda: of_factors(index),
+        "key of a chain": lambda: chain.sample(jax.random.key(index)),
         "key": lambda: draws(groups, index),
         "draws": lambda: draws(groups, draws=6 + index),
         "key of predict": lambda: linear.predict(jax.random.key(index), "w", draws=2),
