@@ -37,8 +37,8 @@ def hidden_tracks(tracks: int, steps: int) -> Any:
 
 
 @fb.model
-def level(steps: int) -> Any:
-    z = yield dist.Markov(dist.Normal(0.0, 1.0), lambda z: dist.Normal(0.9 * z, 0.5), steps)
+def level(steps: int, noise: Any = 0.5) -> Any:
+    z = yield dist.Markov(dist.Normal(0.0, 1.0), lambda z: dist.Normal(0.9 * z, noise), steps)
     y = yield dist.Normal(z, 1.0)
 
 
@@ -150,9 +150,36 @@ def test_tracks_of_a_hidden_markov_model(tracks: int) -> None:
     assert not seen.fetched
 
 
-@pytest.mark.parametrize("steps", [64, 61])
-def test_time_of_a_local_level(steps: int) -> None:
-    data = RANDOM.normal(size=steps).astype(np.float32)
-    expected = level(steps).condition(y=jnp.asarray(data)).log_evidence()
-    answer = level(steps).condition(y=fb.shard(data, mesh_of(AxisType.Auto, time=8), "time")).log_evidence()
-    np.testing.assert_allclose(float(answer), float(expected), rtol=1e-6)
+def slopes_of_a_level(noise: Any, y: Any) -> Any:
+    return jax.value_and_grad(lambda noise, y: level(y.shape[0], noise).condition(y=y).log_evidence().data, (0, 1))(
+        noise, y
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "steps"), [(AxisType.Auto, 61), (AxisType.Explicit, 64)], ids=["auto, padded", "explicit"]
+)
+def test_time_of_a_local_level(kind: AxisType, steps: int) -> None:
+    """Each device eliminates the states of its stretch; three rows of three numbers of each are gathered."""
+    data = RANDOM.normal(size=steps)
+    with jax.enable_x64(True):
+        placed = fb.shard(data, mesh_of(kind, time=8), "time")
+        expected = slopes_of_a_level(0.5, jnp.asarray(data))
+        with watched() as seen:
+            evidence = level(steps, 0.5).condition(y=placed).log_evidence()
+            slope = jax.grad(lambda noise: level(steps, noise).condition(y=placed).log_evidence().data)(0.5)
+        compiled = jax.jit(slopes_of_a_level).lower(0.5, placed).compile() if steps % 8 == 0 else None
+        answers = None if compiled is None else compiled(0.5, placed)
+    np.testing.assert_allclose([float(evidence), slope], [expected[0], expected[1][0]], rtol=1e-10)
+    assert max(size for _, size in seen.collectives) == 8 * 3 * 3
+    assert not seen.fetched
+    if compiled is not None:
+        assert_close(answers, expected, 1e-10)
+        assert max(size for _, size in collectives(compiled.as_text())) == 8 * 3 * 3
+
+
+def test_explain_says_what_is_told_of_stretches() -> None:
+    post = level(64).condition(y=fb.shard(np.zeros(64), mesh_of(AxisType.Auto, time=8), "time"))
+    assert "exchanged for the evidence: its sums over rows, and a few rows of each stretch of time" in str(
+        fb.explain(post)
+    )

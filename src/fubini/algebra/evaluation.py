@@ -16,6 +16,7 @@ import numpy as np
 from fubini.algebra.axes import Axes, aligned, product, root, taken, union, where_holds
 from fubini.algebra.binding import opened_once
 from fubini.algebra.build import const, factors_in, is_test
+from fubini.algebra.cell_stretches import StretchedSolution
 from fubini.algebra.mesh_sums import OVER_ROWS, reads_rows
 from fubini.algebra.node import Index, Leaf, Node, node
 from fubini.algebra.placement import Placed, Spread, filled, spread_indices
@@ -23,12 +24,21 @@ from fubini.algebra.ranges import bounds, is_whole
 from fubini.algebra.responses import sum_by_recursion
 from fubini.algebra.rows import Rows, front_of, is_tall
 from fubini.algebra.state_paths import Paths
+from fubini.algebra.time_stretches import in_stretches
 from fubini.algebra.walk import walk
 from fubini.base.arrays import Data, in_force
 from fubini.numerics.arithmetic import called, segment_sums
 from fubini.numerics.finite_chains import log_sum_exp
 from fubini.numerics.kronecker_least_squares import KroneckerRows, KroneckerSolution
-from fubini.numerics.least_squares import DENSE, LeastSquaresSolution, LinearRecursions, Unknowns, solve
+from fubini.numerics.least_squares import (
+    DENSE,
+    LeastSquaresSolution,
+    LinearRecursions,
+    Unknowns,
+    joined,
+    solve,
+    solve_rows,
+)
 from fubini.numerics.recursion_least_squares import RecursionSolution, solve_recursions
 from fubini.numerics.recursion_rows import RecursionRows, recursion_rows
 from fubini.numerics.sparse_callbacks import TracedSolution, solve_sparse
@@ -36,7 +46,13 @@ from fubini.numerics.sparse_least_squares import RowSizes, SparseRows, SparseSol
 from fubini.numerics.whitened_least_squares import WhitenedRows, WhitenedSolution, solve_whitened, whitened_rows
 
 Solution = (
-    LeastSquaresSolution | SparseSolution | TracedSolution | KroneckerSolution | WhitenedSolution | RecursionSolution
+    LeastSquaresSolution
+    | StretchedSolution
+    | SparseSolution
+    | TracedSolution
+    | KroneckerSolution
+    | WhitenedSolution
+    | RecursionSolution
 )
 
 
@@ -233,9 +249,20 @@ class Evaluation:
         elif is_sparse:
             self.solutions[key] = solve_sparse(*self.sparse_rows(frame, rows))
         else:
-            numbers = [self._rows_of(part, frame, outer) for part in rows]
-            self.solutions[key] = solve(numbers, frame, tuple(i.size for i in outer))
+            self.solutions[key] = self._by_cells(frame, rows, outer)
         return self.solutions[key]
+
+    def _by_cells(self, frame: Unknowns, rows: tuple[Node, ...], outer: tuple[Index, ...]) -> Solution:
+        """Of a cell, or a chain of them, whose time may lie on a mesh."""
+        numbers, sizes = [self._rows_of(part, frame, outer) for part in rows], tuple(i.size for i in outer)
+        if frame.length is None or self.xp is np:
+            return solve(numbers, frame, sizes)
+        whole, time, spread = joined(numbers, (*sizes, *frame.axes)), Index(frame.length), dict[Index, Spread]()
+        for part in rows:
+            own = self.opened(part)[1].args[1].args[0]
+            spread |= {time if i is own else i: along for i, along in self.spread(part).items()}
+        placement = in_stretches(whole[..., 0], time, outer, spread)
+        return solve_rows(whole, frame) if placement is None else StretchedSolution(whole, frame, placement)
 
     def sparse_rows(self, frame: Unknowns, rows: tuple[Node, ...]) -> tuple[SparseRows, RowSizes]:
         """The rows of a problem with a sparse precision."""

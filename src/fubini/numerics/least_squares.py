@@ -143,17 +143,25 @@ def solve(parts: Sequence[tuple[Data, Data]], frame: Unknowns, outer: tuple[int,
 
     There is one problem for each place of the outer axes. Where they all have the same matrix, it is factorised once.
     """
-    xp = xp_of(*(array for part in parts for array in part))
     lead = (*outer, *frame.axes)
     if frame.length is None and outer and all(m.shape[: len(lead)] == (1,) * len(lead) for m, _ in parts):
         return _shared(parts, frame, outer)
-    rows: list[Data] = []
+    return solve_rows(joined(parts, lead), frame)
+
+
+def joined(parts: Sequence[tuple[Data, Data]], lead: tuple[int, ...]) -> Data:
+    """Blocks of rows as one [… lead, row, column], whose last column is the right side."""
+    xp, rows = xp_of(*(array for part in parts for array in part)), list[Data]()
     for matrix, right in parts:
         count = matrix.shape[-2]
         whole = xp.broadcast_to(matrix, (*lead, count, matrix.shape[-1]))
         rows.append(xp.concatenate([whole, xp.broadcast_to(right, (*lead, count))[..., None]], axis=-1))
-    one = _chain if frame.length is not None else _cell
-    logdet, rss, triangles = one(xp.concatenate(rows, axis=-2))
+    return xp.concatenate(rows, axis=-2)
+
+
+def solve_rows(rows: Data, frame: Unknowns) -> LeastSquaresSolution:
+    """The solution of rows [… frame, row, column], whose last column is the right side."""
+    logdet, rss, triangles = (_chain if frame.length is not None else _cell)(rows)
     return LeastSquaresSolution(logdet, rss, triangles, frame)
 
 
@@ -197,7 +205,7 @@ def reduce_rows(A: Data, rest: Data) -> PartialQR:
     if A.shape[-1] == 1:
         return _reduced_column(A, rest)
     A, rest = move_rows(pivots_first(constant(A)), A, rest)
-    Q, U = qr(_tall(A))
+    Q, U = qr(tall(A))
     Q = Q[..., : A.shape[-2], :]
     turned = xp.swapaxes(Q, -1, -2) @ rest
     residual = _without_rounding(A, rest, _solution(constant(U), constant(turned)))
@@ -275,8 +283,8 @@ def move_rows(places: Data, *arrays: Data) -> tuple[Data, ...]:
     return tuple(xp.sum(xp.where(moves, rows[..., None, :, :], 0.0), axis=-2) for rows in arrays)
 
 
-def _tall(A: Data) -> Data:
-    """Pad with zeros to at least as many rows as columns."""
+def tall(A: Data) -> Data:
+    """Padded with zeros to at least as many rows as columns."""
     xp, lacking = xp_of(A), A.shape[-1] - A.shape[-2]
     return A if lacking <= 0 else xp.concatenate([A, xp.zeros((*A.shape[:-2], lacking, A.shape[-1]), A.dtype)], axis=-2)
 

@@ -22,7 +22,11 @@ def mesh_lines(eliminated_model: EliminatedModel) -> Iterator[str]:
     sums = mesh_sums(terms, reader.placed, lambda leaf: leaf not in reader.known)
     if sums:
         yield f"exchanged once: {_counted(sums, math.prod(mesh.shape.values()))}"
-    if not without_rows(terms, sums, reader.placed):
+    if without_rows(terms, sums, reader.placed):
+        return
+    if not eliminated_model.kept:
+        yield "exchanged for the evidence: its sums over rows, and a few rows of each stretch of time"
+    else:
         numbers = sum(math.prod(eliminated_model.reading.sites[name].shape) for name in eliminated_model.kept)
         yield (
             f"exchanged for each density of {', '.join(eliminated_model.kept)}: its sums over rows; for each slope "
