@@ -148,7 +148,11 @@ class Stream(DistantArray):
             yield chunk
 
     def digest(self) -> bytes:
-        """Bytes that tell its rows from others: of each process its share, which all know."""
+        """Bytes that tell its rows from others: of each process its share, which all know.
+
+        >>> Stream(np.arange(9.0)).digest() == Stream(np.arange(9.0), chunk=4).digest() != Stream(np.ones(9)).digest()
+        True
+        """
         if self._digest is None:
             for _ in self.read():
                 pass
