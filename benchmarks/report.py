@@ -115,6 +115,8 @@ def print_summary(aims: Sequence[Aim], notes: Sequence[str] = ()) -> None:
     print()
     for note in notes:
         print(f"note: {note}")
+    if not aims:  # without the peers that they speak of
+        return
     widest = max(len(aim.what) for aim in aims)
     table = Table("aims", ("aim", "      wanted", "met", "found"), first=widest, left=(3,))
     for aim in aims:

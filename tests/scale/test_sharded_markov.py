@@ -178,6 +178,14 @@ def test_time_of_a_local_level(kind: AxisType, steps: int) -> None:
         assert max(size for _, size in collectives(compiled.as_text())) == 8 * 3 * 3
 
 
+@pytest.mark.parametrize("steps", [64, 61])
+def test_time_of_a_local_level_in_single_precision(steps: int) -> None:
+    data = RANDOM.normal(size=steps).astype(np.float32)
+    expected = level(steps).condition(y=jnp.asarray(data)).log_evidence()
+    answer = level(steps).condition(y=fb.shard(data, mesh_of(AxisType.Auto, time=8), "time")).log_evidence()
+    np.testing.assert_allclose(float(answer), float(expected), rtol=1e-6)
+
+
 def test_explain_says_what_is_told_of_stretches() -> None:
     post = level(64).condition(y=fb.shard(np.zeros(64), mesh_of(AxisType.Auto, time=8), "time"))
     assert "exchanged for the evidence: its sums over rows, and a few rows of each stretch of time" in str(

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fubini.base.arrays import Data
-from fubini.numerics.arithmetic import constant, qr, repeated, scanned, upper_solved, xp_of
+from fubini.numerics.arithmetic import constant, qr, repeated, scanned, triangle, upper_solved, xp_of
 from fubini.numerics.small_matrices import lower_solved
 
 FEW_ROWS = 32
@@ -205,7 +205,7 @@ def reduce_rows(A: Data, rest: Data) -> PartialQR:
     if A.shape[-1] == 1:
         return _reduced_column(A, rest)
     A, rest = move_rows(pivots_first(constant(A)), A, rest)
-    Q, U = qr(tall(A))
+    Q, U = qr(_tall(A))
     Q = Q[..., : A.shape[-2], :]
     turned = xp.swapaxes(Q, -1, -2) @ rest
     residual = _without_rounding(A, rest, _solution(constant(U), constant(turned)))
@@ -283,7 +283,13 @@ def move_rows(places: Data, *arrays: Data) -> tuple[Data, ...]:
     return tuple(xp.sum(xp.where(moves, rows[..., None, :, :], 0.0), axis=-2) for rows in arrays)
 
 
-def tall(A: Data) -> Data:
+def reduced(rows: Data) -> Data:
+    """U of rows = Q U: as many rows as columns with the same squares, the largest rows turned first."""
+    rows = _tall(rows)
+    return triangle(move_rows(pivots_first(constant(rows)), rows)[0])
+
+
+def _tall(A: Data) -> Data:
     """Padded with zeros to at least as many rows as columns."""
     xp, lacking = xp_of(A), A.shape[-1] - A.shape[-2]
     return A if lacking <= 0 else xp.concatenate([A, xp.zeros((*A.shape[:-2], lacking, A.shape[-1]), A.dtype)], axis=-2)

@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from fubini.base.arrays import Data
-from fubini.numerics.arithmetic import constant, scanned, triangle, upper_solved, xp_of
-from fubini.numerics.least_squares import LinearRecursions, PartialQR, Triangle, move_rows, pivots_first, reduce_rows
+from fubini.numerics.arithmetic import scanned, upper_solved, xp_of
+from fubini.numerics.least_squares import LinearRecursions, PartialQR, Triangle, reduce_rows, reduced
 from fubini.numerics.linear_recursions import on_xla
 from fubini.numerics.recursion_rows import RecursionRows, StepRows, by_step, count_unknowns, end_to_end
 
@@ -38,7 +38,7 @@ def eliminate_inputs(rows: StepRows, others: tuple[Data, Data]) -> Eliminated:
         own = xp.concatenate([here.S, here.B, here.b[:, None]], axis=-1)
         later = xp.concatenate([P @ here.F, carried[:, states:]], axis=-1)
         U, turned, residual, logdet = reduce_rows(inputs, xp.concatenate([own, later]))
-        return _triangle(residual), (logdet, Triangle(U, turned[:, :-1], turned[:, -1]))
+        return reduced(residual), (logdet, Triangle(U, turned[:, :-1], turned[:, -1]))
 
     start = xp.zeros((width, width), rows.b.dtype)
     carried, (logdets, steps) = scanned(step, start, rows, reverse=True)
@@ -53,11 +53,6 @@ def _in_shared(A: Data, right: Data) -> PartialQR:
         return reduce_rows(A, right)
     xp = xp_of(A, right)
     return PartialQR(A[:0], right[:0], right, xp.zeros((), A.dtype))
-
-
-def _triangle(rows: Data) -> Data:
-    """U of rows = Q U, the largest rows turned first."""
-    return triangle(move_rows(pivots_first(constant(rows)), rows)[0])
 
 
 @on_xla

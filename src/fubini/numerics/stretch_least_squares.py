@@ -8,8 +8,8 @@ chain of the first cells (nested dissection: George 1973).
 from __future__ import annotations
 
 from fubini.base.arrays import Data
-from fubini.numerics.arithmetic import constant, scanned, triangle, xp_of
-from fubini.numerics.least_squares import move_rows, pivots_first, reduce_rows, tall
+from fubini.numerics.arithmetic import scanned, xp_of
+from fubini.numerics.least_squares import reduce_rows, reduced
 
 
 def eliminate_inside(rows: Data) -> tuple[Data, Data]:
@@ -26,13 +26,7 @@ def eliminate_inside(rows: Data) -> tuple[Data, Data]:
         after = xp.concatenate([xp.zeros_like(here[..., :size]), here[..., size:]], axis=-1)
         inputs = xp.concatenate([own, here[..., :size]], axis=-2)
         remaining = reduce_rows(inputs, xp.concatenate([before, after], axis=-2))
-        return _reduced(remaining.residual), remaining.logdet
+        return reduced(remaining.residual), remaining.logdet
 
-    left, logdets = scanned(step, _reduced(rows[0]), rows[1:])
+    left, logdets = scanned(step, reduced(rows[0]), rows[1:])
     return left, xp.sum(logdets, axis=0)
-
-
-def _reduced(rows: Data) -> Data:
-    """As many rows as columns with the same squares, the largest rows turned first."""
-    rows = tall(rows)
-    return triangle(move_rows(pivots_first(constant(rows)), rows)[0])
